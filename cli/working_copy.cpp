@@ -139,8 +139,11 @@ void WorkingCopy::publish() {
   if (path_ == source_) return;
   if (lock_) free_name();
   struct stat status {};
-  if (stat(source_.c_str(), &status) == 0 && chmod(path_.c_str(), status.st_mode & 07777) != 0)
-    refuse_file("change", path_);
+  const bool known = stat(source_.c_str(), &status) == 0;
+  const auto take_mode = [&](mode_t more) {
+    if (known && chmod(path_.c_str(), (status.st_mode & 07777) | more) != 0) refuse_file("change", path_);
+  };
+  take_mode(S_IRUSR | S_IWUSR);  // the copy of a read-only database is written once more
   sync(path_,
        O_RDONLY);  // all but the table, which goes at the last moment: a run that is stopped before it is resumed
   {
@@ -148,6 +151,7 @@ void WorkingCopy::publish() {
     copy.run(fmt::format("DROP TABLE {}", table));
     if (!journal_mode_.empty()) copy.run("PRAGMA journal_mode = " + journal_mode_);
   }
+  take_mode(0);
   if (rename(path_.c_str(), target_.c_str()) != 0) refuse_file("rename to " + target_ + " the file", path_);
   const std::string folder = fs::path(target_).parent_path().string();
   sync(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);

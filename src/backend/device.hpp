@@ -11,7 +11,6 @@ namespace vicinal {
 
 struct Facts {
   std::string name;                                 // "cpu", "cuda:0"
-  std::string description;                          // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
   std::vector<std::string> built_instruction_sets;  // compiled in
   std::vector<Precision> precisions;                // that a search can be asked to filter in, and the canonical one
@@ -20,8 +19,10 @@ struct Facts {
 /// Calls may come from any thread.
 struct DeviceBackend {
   virtual ~DeviceBackend() = default;
-  /// It says what the device is.
-  virtual Facts facts() const = 0;
+  /// It says what the device is, and lasts as long as the backend.
+  virtual const Facts& facts() const = 0;
+  /// It describes the device: "2 threads, avx512".
+  virtual std::string description() const = 0;
   /// It returns the bytes that a search may count on. Apart from the facts, since a driver takes longer to tell it than a small search takes.
   virtual std::int64_t free_bytes() const = 0;
   /// It returns the same as it was at most 10 ms ago, for plans: a system takes longer to tell it than a small search takes. Where it has

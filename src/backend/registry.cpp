@@ -150,8 +150,7 @@ std::vector<Device> devices() {
   std::vector<Device> found;
   for (const NamedBackend& entry : backends) {
     const DeviceBackend& device = entry.get().device();
-    const Facts facts = device.facts();
-    found.push_back({facts.name, facts.description, true, "", device.free_bytes()});
+    found.push_back({device.facts().name, device.description(), true, "", device.free_bytes()});
   }
   const CudaDevices& cuda = open_cuda_devices();
   if (cuda.devices.empty()) found.push_back({"cuda", "", false, cuda.reason, 0});
@@ -160,7 +159,7 @@ std::vector<Device> devices() {
     Device line{cat("cuda:", ordinal), "", device.backend != nullptr, device.reason, 0};
     try {
       if (device.backend != nullptr) {
-        line.description = device.backend->device().facts().description;
+        line.description = device.backend->device().description();
         line.free_bytes = device.backend->device().free_bytes();
       }
     } catch (const Error& error) {  // a device that was there and fails now, or a child after fork()
@@ -195,7 +194,7 @@ Rates measure_rates(const Execution& run) {
 }
 
 Info info() {
-  const Facts facts = cpu_backend().device().facts();
+  const Facts& facts = cpu_backend().device().facts();
   Info result;
   result.version = VICINAL_VERSION;
 #if defined(__clang__)

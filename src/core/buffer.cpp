@@ -1,13 +1,17 @@
 // Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 4 MiB and more ask for huge pages, which
-// a packed corpus needs: each query block walks all of it.
+// a packed corpus needs: each query block walks all of it. Of those that are at most 16 KiB a thread keeps some for its next search, which asks
+// for just the same: the heap takes as long for them as a small search.
 #include "core/buffer.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <utility>
 
+#include "core/kept_bytes.hpp"
 #include "core/text.hpp"
 
 namespace vicinal {
@@ -23,6 +27,68 @@ void* map_bytes(std::size_t bytes, int more) noexcept {
   if (bytes >= huge_from) madvise(at, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
   return at;
 }
+/// KeptBlocks are the small buffers that a thread has given back and may have again, each of the size that it had.
+class KeptBlocks {
+ public:
+  ~KeptBlocks() {
+    clear();
+    ended = true;
+  }
+  /// Null where none is of this size.
+  void* take(std::size_t bytes) noexcept {
+    for (Block& block : blocks_)
+      if (block.bytes == bytes) {
+        block.bytes = 0;
+        return std::exchange(block.at, nullptr);
+      }
+    return nullptr;
+  }
+  /// It keeps the block in place of the one that it has had longest.
+  void keep(void* at, std::size_t bytes) noexcept {
+    Block& block = blocks_[next_++ % std::size(blocks_)];
+    std::free(block.at);
+    block = {at, bytes};
+  }
+  void clear() noexcept {
+    for (Block& block : blocks_) {
+      std::free(block.at);
+      block = {};
+    }
+  }
+  /// The calling thread's; null in its last moments, when buffers of other objects may still end.
+  static KeptBlocks* here() noexcept {
+    if (ended) return nullptr;
+    static thread_local KeptBlocks kept;
+    return &kept;
+  }
+
+ private:
+  struct Block {
+    void* at = nullptr;
+    std::size_t bytes = 0;
+  };
+  inline static thread_local bool ended = false;
+  Block blocks_[32];
+  std::size_t next_ = 0;
+};
+
+constexpr std::size_t kept_to = 16 << 10;
+constexpr std::size_t lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+void* acquire_small(std::size_t bytes) noexcept {
+#if !defined(VICINAL_SANITIZED)
+  if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr)
+    if (void* const at = kept->take(lines(bytes))) return at;
+#endif
+  return std::aligned_alloc(64, lines(bytes));
+}
+void release_small(void* at, std::size_t bytes) noexcept {
+#if !defined(VICINAL_SANITIZED)
+  if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr) return kept->keep(at, lines(bytes));
+#endif
+  std::free(at);
+}
+
 /// It returns the size of the whole pages that so many bytes touch.
 std::size_t whole_pages(std::size_t bytes) noexcept {
   static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -33,7 +99,7 @@ std::size_t whole_pages(std::size_t bytes) noexcept {
 
 void* acquire_bytes(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  void* const at = bytes < mapped_from ? std::aligned_alloc(64, (bytes + 63) / 64 * 64) : map_bytes(bytes, 0);
+  void* const at = bytes < mapped_from ? acquire_small(bytes) : map_bytes(bytes, 0);
   if (at == nullptr)
     fail(ErrorCode::out_of_memory, cat(bytes_text(static_cast<std::int64_t>(bytes)),
                                        " requested and refused by the system; set a smaller memory budget"));
@@ -43,10 +109,14 @@ void* acquire_bytes(std::size_t bytes) {
 void release_bytes(void* at, std::size_t bytes) noexcept {
   if (at == nullptr) return;
   if (bytes < mapped_from) {
-    std::free(at);
+    release_small(at, bytes);
   } else {
     munmap(at, bytes);
   }
+}
+
+void forget_kept_bytes() noexcept {
+  if (KeptBlocks* const kept = KeptBlocks::here()) kept->clear();
 }
 
 ReservedBytes::ReservedBytes(std::size_t bytes) noexcept {

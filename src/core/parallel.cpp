@@ -1,6 +1,7 @@
 // oneTBB behind a loop: see parallel.hpp. After fork() the child has no workers, so it runs its pieces itself.
 #include "core/parallel.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -70,21 +71,26 @@ int quota_threads() {
   return std::max(1, static_cast<int>(std::lround(std::atof(quota.c_str()) / period)));
 }
 
-// The process that first used threads here; a forked child differs.
-pid_t home_process() {
-  static const pid_t home = getpid();
-  return home;
+/// Whether this is the process that first used threads here, and no forked child of it.
+bool at_home() {
+  static std::atomic<bool> home{true};
+  static const int watched = pthread_atfork(nullptr, nullptr, [] { home.store(false, std::memory_order_relaxed); });
+  static const pid_t process = getpid();
+  return home.load(std::memory_order_relaxed) && (watched == 0 || process == getpid());
 }
 
 }  // namespace
 
 int default_threads() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  int count = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask)
-                                                            : static_cast<int>(std::thread::hardware_concurrency());
-  static Recent quota;
-  return std::max(1, std::min(count, static_cast<int>(quota.get(quota_threads))));
+  static thread_local Recent threads;  // masks are a thread's own
+  return static_cast<int>(threads.get([] {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    const int count = sched_getaffinity(0, sizeof mask, &mask) == 0
+                          ? CPU_COUNT(&mask)
+                          : static_cast<int>(std::thread::hardware_concurrency());
+    return std::max(1, std::min(count, quota_threads()));
+  }));
 }
 
 int threads_for(int asked) { return asked > 0 ? std::min(asked, most_threads) : default_threads(); }
@@ -179,8 +185,8 @@ std::uint64_t& callback_epoch() noexcept {
 }
 
 ThreadPool::ThreadPool(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
-    : threads_(home_process() == getpid() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
-      caller_(std::this_thread::get_id()), polled_(std::chrono::steady_clock::now()) {
+    : threads_(at_home() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
+      caller_(std::this_thread::get_id()) {
   if (threads_ > 1) threads_ = Workers::all().allow(threads_);
   if (threads_ > 1) arena_ = std::make_unique<Arena>(threads_);
   ask(true);

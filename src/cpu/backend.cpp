@@ -69,7 +69,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   const MatchBackend* match() const override { return this; }
 
  private:
-  Facts facts() const override {
+  const Facts& facts() const override {
     static const Facts lasting = [] {
       Facts all;
       all.name = "cpu";
@@ -80,9 +80,10 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
       }
       return all;
     }();
-    Facts facts = lasting;
-    facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
-    return facts;
+    return lasting;
+  }
+  std::string description() const override {
+    return cat(default_threads(), " threads, ", facts().instruction_sets.front());
   }
   std::int64_t free_bytes() const override { return available_bytes(); }
   void check_instruction_set(const std::string& name) const override { find_instruction_set(name); }

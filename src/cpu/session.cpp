@@ -32,7 +32,7 @@ CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const 
                     }),
       filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }),
       bit_scratch_(thread_pool,
-                   [&] { return std::make_unique<BitScratch>(kernels_, spec_.corpus, plan_.query_block); }) {
+                   [&] { return std::make_unique<BitScratch>(kernels_, spec_.corpus, plan_.query_block, spec_.k); }) {
   if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();
@@ -64,7 +64,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
   if (plan.techniques.bit_counts)
-    total += batch * words_of(dims) * 4 + plan.threads * BitScratch::bytes(dims, plan.query_block);
+    total += batch * words_of(dims) * 4 + plan.threads * BitScratch::bytes(dims, plan.query_block, problem.k);
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;

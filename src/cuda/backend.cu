@@ -40,7 +40,7 @@ class CudaBackend final : public Backend,
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
         shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)), capability_(capability_of(about)),
-        instruction_sets_(search_instruction_sets(capability_)), name_(cat("cuda:", ordinal)),
+        facts_(facts_of(cat("cuda:", ordinal), search_instruction_sets(capability_))),
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
@@ -52,15 +52,21 @@ class CudaBackend final : public Backend,
   const MatchBackend* match() const override { return this; }
 
  private:
-  Facts facts() const override {
-    check_process();
-    Facts facts;
-    facts.name = name_;
+  static Facts facts_of(std::string name, std::vector<std::string> instruction_sets) {
+    Facts facts{.name = std::move(name),
+                .instruction_sets = std::move(instruction_sets),
+                .built_instruction_sets = {"mma"},
+                .precisions = {}};
     for (const FilterPrecision& row : filter_precisions) facts.precisions.push_back(row.precision);
-    facts.instruction_sets = instruction_sets_;
-    facts.built_instruction_sets = {"mma"};
-    facts.description = description_;
     return facts;
+  }
+  const Facts& facts() const override {
+    check_process();
+    return facts_;
+  }
+  std::string description() const override {
+    check_process();
+    return description_;
   }
   std::int64_t free_bytes() const override {
     check_process();
@@ -79,8 +85,8 @@ class CudaBackend final : public Backend,
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
     check_process();
     const OnDevice here(ordinal_);
-    return cuda::propose(name_, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
-      return search_refusal(name_, capability_, precision, filter_sum_of(problem.metric), problem.corpus.cols,
+    return cuda::propose(facts_.name, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
+      return search_refusal(facts_.name, capability_, precision, filter_sum_of(problem.metric), problem.corpus.cols,
                             run.instruction_set, shared_bytes_);
     });
   }
@@ -95,11 +101,12 @@ class CudaBackend final : public Backend,
   }
   void check_instruction_set(const std::string& asked) const override {
     std::string known = "auto";
-    for (const std::string& set : instruction_sets_) {
+    for (const std::string& set : facts_.instruction_sets) {
       if (asked == set) return;
       known += ", " + set;
     }
-    fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: ", known));
+    fail(ErrorCode::invalid_argument,
+         cat("unknown instruction set \"", asked, "\" of ", facts_.name, "; known: ", known));
   }
   bool holds(const void* rows) const override {
     check_process();
@@ -183,7 +190,7 @@ class CudaBackend final : public Backend,
   void check_process() const {
     if (getpid() != home_)
       fail(ErrorCode::device_error,
-           cat("device ", name_,
+           cat("device ", facts_.name,
                " was created before fork, and CUDA cannot be used in the child; use device=cpu "
                "there, or start the process without fork (Python: the method spawn)"));
   }
@@ -205,9 +212,9 @@ class CudaBackend final : public Backend,
   int ordinal_, multiprocessors_;
   std::int64_t shared_bytes_;  // that a block may have
   int capability_;
-  std::vector<std::string> instruction_sets_;  // best first
+  Facts facts_;
   pid_t home_ = getpid();
-  std::string name_, description_;
+  std::string description_;
   mutable std::once_flag once_;
   mutable std::mutex making_;  // for those who ask whether there is a pool
   mutable std::shared_ptr<SearchDevice> searches_;

@@ -177,7 +177,7 @@ SearchPlan open_plan(const Backend& backend, const KnnOptions& options) {
   const DeviceBackend& device = backend.device();
   device.check_stream(options.stream);  // before what a capture does not survive
   const Execution run = with_environment(options.run);
-  const Facts facts = device.facts();
+  const Facts& facts = device.facts();
   SearchPlan plan;
   plan.device = facts.name;
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;

@@ -147,7 +147,7 @@ class StringJob {
     host_ = plan_;
     std::int64_t bytes = own != nullptr ? own->shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) : 0;
     if (&backend_ != &cpu_backend()) {
-      const Facts host = cpu_backend().device().facts();
+      const Facts& host = cpu_backend().device().facts();
       host_.device = host.name;
       host_.instruction_set = host.instruction_sets.front();
       bytes += cpu_backend().strings()->shape_strings(host_, sizes, options_.metric, wanted, k == nullptr);

@@ -22,7 +22,10 @@ void gather(const std::byte* from, std::int64_t step, std::int64_t count, bool s
 void gather_row(const Points& points, std::int64_t row, void* to) {
   const auto* from = static_cast<const std::byte*>(row_address(points, row));
   auto* out = static_cast<std::byte*>(to);
-  switch (dtype_size(points.dtype)) {
+  const std::size_t size = dtype_size(points.dtype);
+  if (points.col_stride == static_cast<std::int64_t>(size) && !points.byte_swapped)
+    return void(std::memcpy(out, from, static_cast<std::size_t>(points.cols) * size));
+  switch (size) {
     case 8: return gather<8>(from, points.col_stride, points.cols, points.byte_swapped, out);
     case 4: return gather<4>(from, points.col_stride, points.cols, points.byte_swapped, out);
     case 2: return gather<2>(from, points.col_stride, points.cols, points.byte_swapped, out);

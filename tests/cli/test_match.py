@@ -2,12 +2,14 @@
 
 import json
 import os
+import pathlib
 import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -377,6 +379,24 @@ def test_a_target_that_cannot_be_written_is_refused_before_the_work(vicinal, tmp
     vicinal("match", path, "-o", tmp_path / "out").fails(4, "IoError", "is a folder")
     vicinal("match", path, "--pairs", tmp_path / "out").fails(4, "IoError", "out")
     assert sorted(os.listdir(tmp_path)) == ["out", "scene.db"] and not matches_of(path)
+
+
+def test_a_read_only_database_is_matched_into_another():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        path = make(folder / "scene.db", scene(), journal="DELETE")
+        path.chmod(0o444)
+        words = [COMMAND, "match", str(path), "-o", str(folder / "out.db")]
+        if os.geteuid() == 0:  # whom no mode stops
+            for made in (path, folder):
+                os.chown(made, 65534, 65534)
+            words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0 and "vicinal: error" not in done.stderr:
+            pytest.skip("the command is where another user cannot run it")
+        assert done.returncode == 0, done.stderr
+        assert sorted(os.listdir(folder)) == ["out.db", "scene.db"]
+        assert os.stat(folder / "out.db").st_mode & 0o7777 == 0o444 and len(matches_of(folder / "out.db")) == 10
 
 
 def test_a_copy_is_not_resumed_after_the_database_changed(vicinal, tmp_path):

@@ -159,6 +159,35 @@ INSTANTIATE_TEST_SUITE_P(All, Paths, testing::ValuesIn(all_kinds()), [](const au
   return metric_name(kind.param.metric) + "_" + vicinal::dtype_name(kind.param.dtype);
 });
 
+// Tiles are visited in runs where a split has many. The last ones are no whole run, and rows come nearer to the queries all along.
+TEST(Runs, ManyTilesHaveTheBitsOfEveryPairRanked) {
+  constexpr std::int64_t n = 40'009, d = 19, asked = 23;
+  Rng rng(31);
+  std::vector<double> values(static_cast<std::size_t>(n * d)), near(static_cast<std::size_t>(asked * d));
+  for (std::int64_t i = 0; i < n * d; ++i)
+    values[static_cast<std::size_t>(i)] =
+        static_cast<double>(rng.between(-50, 50)) * (2 - static_cast<double>(i) / (n * d));
+  for (double& x : near) x = static_cast<double>(rng.between(-20, 20));
+  for (const DType type : {DType::f32, DType::i8}) {
+    const Table corpus(type, n, d, values), queries(type, asked, d, near);
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{3}, asked}) {
+      const vicinal::Points some = queries.points().slice(0, count);
+      KnnOptions options{.k = 30};
+      options.proof = vicinal::Proof::exhaustive;
+      const Neighbors want = vicinal::knn(corpus.points(), some, options);
+      options.proof = vicinal::Proof::certified;
+      for (const std::string& set : instruction_sets())
+        for (const char* filter : {"auto", "int8", "f32"})
+          for (const int threads : {1, 2}) {
+            options.run = {.threads = threads, .instruction_set = set, .filter = filter};
+            const vicinal::Corpus kept(corpus.points(), {.run = options.run});
+            EXPECT_EQ(difference(kept.knn(some, options), want), "")
+                << vicinal::dtype_name(type) << ' ' << count << ' ' << set << ' ' << filter << ' ' << threads;
+          }
+    }
+  }
+}
+
 // Waking a thread takes as long as a small search; a number that was asked for is taken at its word.
 TEST(Threads, SmallSearchesTakeOneUnlessANumberIsAskedFor) {
   const vicinal::Shape few{200, 16, DType::f32}, many{1'000'000, 128, DType::f32}, one{1, 16, DType::f32},
@@ -166,6 +195,9 @@ TEST(Threads, SmallSearchesTakeOneUnlessANumberIsAskedFor) {
   KnnOptions options{.k = 5};
   EXPECT_EQ(vicinal::plan(few, one, options).threads, 1);
   EXPECT_EQ(vicinal::plan(many, some, options).threads, vicinal::info().threads);
+  const vicinal::Shape bits{1'000'000, 8, DType::u8}, one_of_bits{1, 8, DType::u8};
+  KnnOptions hamming{.k = 5, .metric = Metric::hamming};
+  EXPECT_EQ(vicinal::plan(bits, one_of_bits, hamming).threads, vicinal::info().threads);  // one call packs all rows
   options.run.threads = 3;
   EXPECT_EQ(vicinal::plan(few, one, options).threads, 3);
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kept_bytes.hpp"
 #include "injection.hpp"
 #include "vicinal/vicinal.hpp"
 
@@ -48,6 +49,7 @@ struct Outcome {
 
 Outcome refuse(const Job& job, faults::Mode mode, std::int64_t at) {
   Outcome outcome;
+  forget_kept_bytes();  // so that each run asks for all that it needs
   outcome.before = faults::held();
   faults::arm(mode, at);
   try {
@@ -66,6 +68,7 @@ Outcome refuse(const Job& job, faults::Mode mode, std::int64_t at) {
     faults::disarm();
     outcome.say("not a vicinal::Error: ", error.what());
   }
+  forget_kept_bytes();
   outcome.after = faults::held();
   return outcome;
 }

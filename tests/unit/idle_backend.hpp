@@ -7,7 +7,9 @@ struct IdleBackend : vicinal::Backend, vicinal::DeviceBackend, vicinal::SearchBa
   const vicinal::SearchBackend& search() const override { return *this; }
   const vicinal::SelectBackend& select() const override { return *this; }
 
-  vicinal::Facts facts() const override { return {}; }
+  vicinal::Facts idle_facts;
+  const vicinal::Facts& facts() const override { return idle_facts; }
+  std::string description() const override { return ""; }
   std::int64_t free_bytes() const override { return 0; }
   void check_instruction_set(const std::string&) const override {}
 

@@ -1,10 +1,14 @@
 // See search.hpp.
 #include "cpu/bits/search.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <limits>
+#include <vector>
 
 #include "core/visit_order.hpp"
+#include "prepare/load.hpp"
 #include "prepare/matches.hpp"
 
 namespace vicinal::cpu {
@@ -12,15 +16,37 @@ namespace {
 
 constexpr std::int64_t segment_bytes = std::int64_t{1} << 18;  // of rows that are met one after another
 constexpr std::int32_t no_limit = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
+
+/// The least limit of each query that any split has found. What is beyond the k-th of some rows is beyond the k-th of all.
+class SharedLimits {
+ public:
+  SharedLimits(std::int64_t queries, std::int64_t splits) : least_(splits > 1 ? static_cast<std::size_t>(queries) : 0) {
+    for (auto& limit : least_) limit.store(no_limit, std::memory_order_relaxed);
+  }
+  std::int32_t of(std::int64_t query) const noexcept {
+    return least_.empty() ? no_limit : least_[static_cast<std::size_t>(query)].load(std::memory_order_relaxed);
+  }
+  void lower(std::int64_t query, std::int32_t limit) noexcept {
+    if (least_.empty()) return;
+    std::atomic<std::int32_t>& least = least_[static_cast<std::size_t>(query)];
+    std::int32_t now = least.load(std::memory_order_relaxed);
+    while (limit < now && !least.compare_exchange_weak(now, limit, std::memory_order_relaxed)) {}
+  }
+
+ private:
+  std::vector<std::atomic<std::int32_t>> least_;
+};
 
 /// One block of queries against the tiles of one split.
 class BitBlock {
  public:
   BitBlock(const SearchBatch& batch, const BitKernels& kernels, const BitQueries& queries, BitScratch& scratch,
-           std::int64_t split, std::int64_t first)
-      : batch_(batch), chunk_(batch.chunk), kernels_(kernels), scratch_(scratch),
+           SharedLimits& shared, std::int64_t split, std::int64_t first)
+      : batch_(batch), chunk_(batch.chunk), kernels_(kernels), scratch_(scratch), shared_(shared),
         words_(words_of(batch.spec.corpus.cols)), queries_(queries.of(first)), first_(first),
         count_(static_cast<int>(std::min(batch.queries.block, batch.queries.count - first))),
+        in_place_(count_ == 1 && chunk_.bits.size() == 0 && batch.spec.corpus.plain_rows()),
         results_(&batch.result(split, first)) {
     for (int q = 0; q < count_; ++q) start(q);
   }
@@ -32,7 +58,9 @@ class BitBlock {
     const VisitOrder order(segments);
     for (std::int64_t i = 0; i < segments; ++i) {
       const std::int64_t begin = tiles.begin + order.at(i) * length, end = std::min(begin + length, tiles.end);
-      for (std::int64_t tile = begin; tile < end; ++tile) visit(tile);
+      const bool whole = chunk_.bits.size() > 0 && batch_.spec.filter.all();
+      const std::int64_t step = whole ? end - begin : 1;
+      for (std::int64_t tile = begin; tile < end; tile += step) visit(tile, step);
       const std::int64_t rows = std::min(end * tile_rows, chunk_.count) - begin * tile_rows;
       for (int q = 0; q < count_; ++q) results_[q].ranked += rows;
       batch_.thread_pool.poll(static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(count_));
@@ -42,26 +70,58 @@ class BitBlock {
  private:
   void start(int query) {
     const QueryResult& result = results_[query];
-    scratch_.tiles[query] = no_limit;
+    scratch_.worst[query] = no_row;
     scratch_.counts[query] = no_limit;
-    if (result.matches == nullptr) return lower(query);
+    if (result.matches == nullptr) {
+      if (Histogram* const histogram = histogram_of(query)) histogram->start(result.pool);
+      return lower(query);
+    }
     const double radius = radius_key(*batch_.spec.radius, batch_.spec.type, false);
     scratch_.counts[query] = radius < 0 ? -1 : radius < no_limit ? static_cast<std::int32_t>(radius) : no_limit;
   }
+  /// Null where pools are kept in order, and say at any time how far the k-th is.
+  Histogram* histogram_of(int query) noexcept {
+    return scratch_.histograms.empty() ? nullptr : &scratch_.histograms[static_cast<std::size_t>(query)];
+  }
 
-  void visit(std::int64_t tile) {
-    const std::int64_t begin = tile * tile_rows, rows = std::min<std::int64_t>(tile_rows, chunk_.count - begin);
-    if (!batch_.spec.filter.any(chunk_.first + begin, rows)) return;
-    tile_ = static_cast<std::int32_t>(tile);
-    for (int q = 0; q < count_; ++q) scratch_.limits[q] = limit_of(q);
+  /// So many tiles, one after another.
+  void visit(std::int64_t tile, std::int64_t tiles) {
+    begin_ = tile * tile_rows;
+    const std::int64_t rows = std::min<std::int64_t>(tiles * tile_rows, chunk_.count - begin_);
+    if (!batch_.spec.filter.any(chunk_.first + begin_, rows)) return;
+    for (int q = 0; q < count_; ++q) scratch_.limits[q] = limit_of(q, begin_);
+    if (in_place_) return count_in_place(rows);
     kernels_.tile({.queries = queries_,
-                   .rows = panels_of(begin, rows),
+                   .rows = panels_of(begin_, rows),
                    .limits = scratch_.limits.data(),
                    .words = words_,
                    .query_count = count_,
                    .row_panels = static_cast<int>((rows + panel_rows - 1) / panel_rows),
                    .on_hit = &BitBlock::on_hit,
                    .context = this});
+  }
+  /// A tile of rows that one query alone will ever see: to pack them takes longer than to count.
+  void count_in_place(std::int64_t rows) {
+    const Points& corpus = batch_.spec.corpus;
+    std::int32_t* const counts = scratch_.panels.data();
+    batch_.kernels.hamming({.query = reinterpret_cast<const std::uint8_t*>(queries_),
+                            .rows = static_cast<const std::uint8_t*>(row_address(corpus, chunk_.first + begin_)),
+                            .row_stride = corpus.row_stride,
+                            .index = nullptr,
+                            .count = rows,
+                            .dims = corpus.cols,
+                            .out = reinterpret_cast<std::uint32_t*>(counts)});
+    std::fill(counts + rows, counts + (rows + panel_rows - 1) / panel_rows * panel_rows, no_limit);
+    for (int panel = 0; panel * panel_rows < rows; ++panel) {
+      const std::int32_t* const some = counts + panel * panel_rows;
+      const std::int32_t limit = scratch_.limits[0];
+      std::int32_t any = 0;
+      for (int lane = 0; lane < panel_rows; ++lane) any |= -static_cast<std::int32_t>(some[lane] <= limit);
+      if (any == 0) continue;
+      std::uint32_t hits = 0;
+      for (int lane = 0; lane < panel_rows; ++lane) hits |= static_cast<std::uint32_t>(some[lane] <= limit) << lane;
+      take(0, panel, hits, some);
+    }
   }
   const std::int32_t* panels_of(std::int64_t begin, std::int64_t rows) {
     if (chunk_.bits.size() > 0) return chunk_.bits.data() + begin * words_;
@@ -70,15 +130,17 @@ class BitBlock {
                                  scratch_.panels.data() + at * words_);
     return scratch_.panels.data();
   }
-  std::int32_t limit_of(int query) const noexcept {
-    return scratch_.counts[query] - static_cast<std::int32_t>(tile_ > scratch_.tiles[query]);
+  /// Of rows from this one of the chunk on: of those that are as far as the k-th, a row behind it has a larger id.
+  std::int32_t limit_of(int query, std::int64_t row) const noexcept {
+    const std::int32_t own = scratch_.counts[query] - static_cast<std::int32_t>(row > scratch_.worst[query]);
+    return results_[query].matches != nullptr ? own : std::min(own, shared_.of(first_ + query));
   }
 
   static void on_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* counts) {
     static_cast<BitBlock*>(context)->take(query, panel, rows, counts);
   }
   void take(int query, int panel, std::uint32_t rows, const std::int32_t* counts) {
-    const std::int64_t begin = std::int64_t{tile_} * tile_rows + std::int64_t{panel} * panel_rows;
+    const std::int64_t begin = begin_ + std::int64_t{panel} * panel_rows;
     if (const std::int64_t absent = begin + panel_rows - chunk_.count; absent > 0) rows &= 0xFFFFFFFFU >> absent;
     QueryResult& result = results_[query];
     const SearchSpec& spec = batch_.spec;
@@ -87,34 +149,47 @@ class BitBlock {
       const std::int64_t row = chunk_.first + begin + lane;
       if (!spec.filter.allows(batch_.row(first_ + query), row)) continue;
       const Entry entry{static_cast<double>(counts[lane]), spec.first_id + row};
-      if (result.matches != nullptr) result.matches->take({&entry, 1});
-      else result.pool.take(entry);
+      if (result.matches != nullptr) {
+        result.matches->take({&entry, 1});
+        continue;
+      }
+      result.pool.take(entry);
+      if (Histogram* const histogram = histogram_of(query)) histogram->add(counts[lane]);
     }
     if (result.matches != nullptr) return;
-    result.pool.tighten();
     lower(query);
-    scratch_.limits[query] = limit_of(query);
+    scratch_.limits[query] = limit_of(query, begin + panel_rows);
   }
   /// Takes the query's limit from its k-th so far.
   void lower(int query) noexcept {
-    const Pool& pool = results_[query].pool;
-    if (pool.k == 0) scratch_.counts[query] = -1;  // none was eligible when rows were counted
-    if (pool.k == 0 || pool.worst.key == infinite) return;
-    const std::int64_t row = pool.worst.id - batch_.spec.first_id - chunk_.first;
-    scratch_.counts[query] = static_cast<std::int32_t>(pool.worst.key);
-    scratch_.tiles[query] = row < 0 ? -1 : static_cast<std::int32_t>(row / tile_rows);
+    Pool& pool = results_[query].pool;
+    std::int32_t& limit = scratch_.counts[query];
+    const Histogram* const histogram = histogram_of(query);
+    if (histogram == nullptr) pool.tighten();
+    if (pool.k == 0) limit = -1;  // none was eligible when rows were counted
+    if (pool.k == 0) return;
+    if (histogram != nullptr) limit = std::min(limit, histogram->limit());
+    if (pool.worst.key != infinite) {
+      const auto worst = static_cast<std::int32_t>(pool.worst.key);
+      limit = std::min(limit, worst);
+      const std::int64_t row = pool.worst.id - batch_.spec.first_id - chunk_.first;
+      scratch_.worst[query] = limit == worst ? row : no_row;
+    }
+    shared_.lower(first_ + query, limit);
   }
 
   const SearchBatch& batch_;
   const PackedRows& chunk_;
   const BitKernels& kernels_;
   BitScratch& scratch_;
+  SharedLimits& shared_;
   const std::int64_t words_;
   const std::int32_t* const queries_;
   const std::int64_t first_;
   const int count_;
+  const bool in_place_;
   QueryResult* const results_;
-  std::int32_t tile_ = 0;
+  std::int64_t begin_ = 0;  // of the chunk's rows that are met now, the first
 };
 
 }  // namespace
@@ -136,20 +211,40 @@ void BitQueries::prepare(const Kernels& kernels, const BitKernels& bits, const P
   });
 }
 
-BitScratch::BitScratch(const Kernels& kernels, const Points& corpus, std::int64_t block)
-    : limits(block), counts(block), tiles(block), packer(kernels, corpus),
-      panels(packed_bit_bytes(tile_rows, corpus.cols) / 4) {}
+void Histogram::start(const Pool& pool) {
+  k_ = pool.k;
+  within_ = 0;
+  limit_ = static_cast<std::int32_t>(counts_.size()) - 1;
+  std::fill(counts_.begin(), counts_.end(), 0);
+  for (std::int64_t i = 0; i < pool.count; ++i) add(static_cast<std::int32_t>(pool.entries[i].key));
+}
 
-std::int64_t BitScratch::bytes(std::int64_t cols, std::int64_t block) noexcept {
-  return 3 * block * 4 + packed_bit_bytes(tile_rows, cols) + 2 * BitPacker::bytes(cols);
+void Histogram::add(std::int32_t count) noexcept {
+  if (count > limit_) return;
+  ++counts_[static_cast<std::size_t>(count)];
+  ++within_;
+  while (within_ - counts_[static_cast<std::size_t>(limit_)] >= k_ && limit_ > 0)
+    within_ -= counts_[static_cast<std::size_t>(limit_--)];
+}
+
+BitScratch::BitScratch(const Kernels& kernels, const Points& corpus, std::int64_t block, std::int64_t k)
+    : limits(block), counts(block), worst(block), packer(kernels, corpus),
+      panels(packed_bit_bytes(tile_rows, corpus.cols) / 4) {
+  if (Histogram::serves(corpus.cols, k)) histograms.assign(static_cast<std::size_t>(block), Histogram(corpus.cols));
+}
+
+std::int64_t BitScratch::bytes(std::int64_t cols, std::int64_t block, std::int64_t k) noexcept {
+  return block * (16 + (Histogram::serves(cols, k) ? Histogram::bytes(cols) : 0)) + packed_bit_bytes(tile_rows, cols) +
+         2 * BitPacker::bytes(cols);
 }
 
 void search_bits(const SearchBatch& batch, const BitKernels& kernels, const BitQueries& queries,
                  PerThread<BitScratch>& scratch) {
   const std::int64_t blocks = batch.queries.block_count(), tiles = batch.chunk.tile_count();
+  SharedLimits shared(batch.spec.radius ? 0 : batch.queries.count, batch.splits);
   batch.thread_pool.for_each(batch.splits * blocks, [&](std::int64_t piece, int thread) {
     const std::int64_t split = piece / blocks;
-    BitBlock block(batch, kernels, queries, scratch.of(thread), split, piece % blocks * batch.queries.block);
+    BitBlock block(batch, kernels, queries, scratch.of(thread), shared, split, piece % blocks * batch.queries.block);
     block.search(split_range(tiles, split, batch.splits));
   });
 }

@@ -7,6 +7,14 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t least_speculated = 64;  // tiles
+constexpr std::int64_t run_bytes = std::int64_t{1} << 18, least_runs = 64;
+
+/// Tiles that a block visits one after another. Reading rows in order is up to three times as fast as in leaps of a tile, and a split
+/// has enough runs for the rows of the first ones to be like the others.
+std::int64_t run_length(std::int64_t tiles, std::int64_t row_bytes) noexcept {
+  return std::clamp<std::int64_t>(run_bytes / (tile_rows * row_bytes), 1,
+                                  std::max<std::int64_t>(tiles / least_runs, 1));
+}
 
 bool any_eligible(const SearchBatch& batch, std::int64_t tile) noexcept {
   const PackedRows& chunk = batch.chunk;
@@ -30,25 +38,36 @@ template <class Filter>
 class TileVisits {
  public:
   TileVisits(const FilterPass& pass, Filter& filter, Range range, std::int64_t block)
-      : batch_(pass.batch), filter_(filter), range_(range), order_(count()),
-        panels_(filter.panels(pass.batch.queries, block)),
+      : batch_(pass.batch), filter_(filter), range_(range),
+        run_(run_length(count(), find_host_precision(pass.precision)->width(pass.batch.spec.corpus.cols))),
+        runs_(count() / run_), order_(runs_), panels_(filter.panels(pass.batch.queries, block)),
         query_panels_((filter.block().queries + pass.batch.kernels.query_lanes - 1) / pass.batch.kernels.query_lanes) {}
   std::int64_t count() const noexcept { return range_.end - range_.begin; }
   /// Returns how many rows the tile has.
   std::int64_t visit(std::int64_t i) {
-    // From the middle on: the ends, where rows of int8 are smallest and largest, are least like the others.
-    const std::int64_t tile = range_.begin + (order_.at(i) + count() / 2) % count();
+    const std::int64_t tile = range_.begin + place(i);
     if (any_eligible(batch_, tile)) filter_.filter_tile(panels_, query_panels_, tile);
     return std::min<std::int64_t>(tile_rows, batch_.chunk.count - tile * tile_rows);
   }
+  /// It polls after each run.
   void visit_and_poll(std::int64_t i) {
-    batch_.thread_pool.poll(static_cast<std::uint64_t>(filter_.block().queries) * static_cast<std::uint64_t>(visit(i)));
+    rows_ += visit(i);
+    if (i % run_ != run_ - 1 && i + 1 != count()) return;
+    batch_.thread_pool.poll(static_cast<std::uint64_t>(filter_.block().queries) * static_cast<std::uint64_t>(rows_));
+    rows_ = 0;
   }
 
  private:
+  /// From the middle on: the ends, where rows of int8 are smallest and largest, are least like the others. What is no whole run comes last.
+  std::int64_t place(std::int64_t i) const noexcept {
+    const std::int64_t run = i / run_;
+    return run < runs_ ? (order_.at(run) + runs_ / 2) % runs_ * run_ + i % run_ : i;
+  }
+
   const SearchBatch& batch_;
   Filter& filter_;
   Range range_;
+  std::int64_t run_, runs_, rows_ = 0;  // rows: met since the last poll
   VisitOrder order_;
   decltype(std::declval<const Filter&>().panels(std::declval<const PackedQueries&>(), 0)) panels_;
   int query_panels_;

@@ -148,7 +148,7 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
     VICINAL_UNROLL
     for (int c = 1; c < test_chains; ++c) chain[0] = both(chain[0], chain[c]);
     if (!all(chain[0])) [[unlikely]] {
-      report<std::int32_t>(p.a, query_panel, p.number, 0, t);
+      report<std::int32_t, query_lanes>(p.a, query_panel, p.number, 0, t);
       p.registers.after_callback();
     }
   }

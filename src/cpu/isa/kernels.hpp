@@ -2,8 +2,8 @@
 // Everything above this header is written once and never sees a vector register.
 //
 // Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
-// their error is inside the bound (src/core/bound.hpp) for any order of summation that is a chain of at most
-// `dims` fused multiply-adds per lane.
+// their error is inside the bound (src/core/bound.hpp) for any order of summation in which no product passes through more than
+// `dims` roundings.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -220,8 +220,6 @@ struct Kernels {
   }
 };
 
-extern const Kernels float_plain, float_avx2, float_avx512;
-
 /// How the quads of a panel's queries lie: lane by lane, [quads][lanes], as their 4 bytes or as columns 0 and 2, then 1 and 3, of 16 bits each;
 /// or in blocks, [quads / block_quads][lanes][block_quads], filled up with zeros.
 enum class QueryLayout : std::uint8_t { quads, halves, blocks };
@@ -302,6 +300,8 @@ struct Int8Kernels {
   }
 };
 
-extern const Int8Kernels int8_plain, int8_avx2, int8_avxvnni, int8_avx512amx, int8_avx512vnni, int8_avx512;
+#define VECTORS(name, ...) extern const Kernels float_##name;
+#define SET(vectors, name, gain) extern const Int8Kernels int8_##name;
+#include "cpu/isa/sets.def"
 
 }  // namespace vicinal::cpu

@@ -1,4 +1,4 @@
-// See table.hpp. slowness and int8_gain were measured by bench_tile on the machine of 2026-11-21.
+// See table.hpp and sets.def.
 #include "cpu/isa/table.hpp"
 
 #include <algorithm>
@@ -10,39 +10,15 @@
 namespace vicinal::cpu {
 namespace {
 
-#if defined(__x86_64__)
-constexpr VectorTables avx512{.floats = float_avx512,
-                              .bits = {&bits_avx512popcnt, &bits_avx512},
-                              .scans = scans_avx512,
-                              .myers = myers_avx512,
-                              .warping = warping_avx512,
-                              .scores = scores_avx2,
-                              .slowness = 1};
-constexpr VectorTables avx2{.floats = float_avx2,
-                            .bits = {&bits_avx2, &bits_avx2},
-                            .scans = scans_avx2,
-                            .myers = myers_avx2,
-                            .warping = warping_avx2,
-                            .scores = scores_avx2,
-                            .slowness = 2};
-#endif
-constexpr VectorTables plain{.floats = float_plain,
-                             .bits = {&bits_plain, &bits_plain},
-                             .scans = scans_plain,
-                             .myers = myers_plain,
-                             .warping = warping_plain,
-                             .scores = scores_plain,
-                             .slowness = 12};
+#define VECTORS(name, ...) constexpr VectorTables name{__VA_ARGS__};
+#define SET(vectors, name, gain)
+#include "cpu/isa/sets.def"
 
 constexpr InstructionSet sets[] = {
-#if defined(__x86_64__)
-    {avx512, "avx512amx", int8_avx512amx, 3},
-    {avx512, "avx512vnni", int8_avx512vnni, 3},
-    {avx512, "avx512", int8_avx512, 1},
-    {avx2, "avxvnni", int8_avxvnni, 3},
-    {avx2, "avx2", int8_avx2, 1},
-#endif
-    {plain, "plain", int8_plain, 1}};
+#define VECTORS(name, ...)
+#define SET(vectors, name, gain) {vectors, #name, int8_##name, gain},
+#include "cpu/isa/sets.def"
+};
 
 }  // namespace
 

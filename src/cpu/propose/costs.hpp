@@ -15,6 +15,8 @@ constexpr double canonical_pair(double d) { return 16 + 0.6 * d; }
 constexpr double reranked_row(double d) { return 2 * canonical_pair(d); }
 /// A row takes so many each time that rows are read to prepare them: once for floats, twice for int8, three times where they have a second code.
 constexpr double reading(double d) { return 80 + 2.5 * d; }
+/// A row of packed bits takes so many to be packed beside others, which one call does for itself.
+constexpr double packed_bits(double d) { return 3 + 0.1 * d; }
 /// A filter that leaves a row in so many is given up, and every pair is ranked.
 inline constexpr double least_excluded = 16;
 

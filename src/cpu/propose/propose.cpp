@@ -64,9 +64,11 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
   const Costs cost = costs_of(problem, plan.symmetric, sampled);
   if (plan.techniques.kd_tree) return cost.tree;
-  if (plan.techniques.bit_counts)
-    return static_cast<double>(problem.queries.rows) * static_cast<double>(problem.corpus.rows) *
-           costs::bit_pair(static_cast<double>(problem.corpus.cols));
+  if (plan.techniques.bit_counts) {
+    const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
+    const bool packed = problem.made != nullptr && problem.made->techniques.bit_counts;
+    return n * ((packed ? 0 : costs::packed_bits(d)) + static_cast<double>(problem.queries.rows) * costs::bit_pair(d));
+  }
   switch (precision_of(plan.cascade.front())) {
     case Precision::int8: return cost.bytes * static_cast<double>(plan.passes);
     case Precision::f32: return cost.filter * static_cast<double>(plan.passes);

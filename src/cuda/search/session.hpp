@@ -16,8 +16,8 @@
 #include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/passes.hpp"
+#include "cuda/search/prepare/chosen.hpp"
 #include "cuda/search/prepare/eligible.hpp"
-#include "cuda/search/prepare/gather.hpp"
 #include "cuda/search/prepare/incoming.hpp"
 #include "cuda/search/prepare/prepare.hpp"
 #include "cuda/search/rerank/exhaustive.cuh"
@@ -39,7 +39,7 @@ class CudaSession final : public Session {
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
         states_(device), slots_(device), counts_(device), best_(device), facts_(device), ids_(device), out_(device),
-        totals_(device), missed_rows_(device), missed_numbers_(device), choice_(device, spec),
+        totals_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
         model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
         exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
@@ -89,13 +89,7 @@ class CudaSession final : public Session {
     const auto count = static_cast<std::int64_t>(rows.size());
     if (count > 0 && rows.back() - rows.front() == count - 1)
       return start_batch(rows, queries.slice(rows.front(), count), true);
-    const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
-    std::byte* to = queries_.rows.reserve(count * row);
-    if (gathers(device_, queries)) gather(device_, queries, rows, to, missed_numbers_);
-    else
-      for (std::int64_t i = 0; i < count; ++i)
-        one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
-    start_batch(rows, Points(to, queries.dtype, count, queries.cols), false);
+    start_batch(rows, chosen_.gather(queries, rows), false);
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -181,10 +175,6 @@ class CudaSession final : public Session {
     preparer_->make(buffers, points, queries, filters_, model_, transform_,
                     {.states = states_.data(), .counts = counts_.data()});
   }
-  void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
-    if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
-    else device_.rows_in(to, row);
-  }
 
   SearchArgs args() const {
     SearchArgs args{.rows = rows().matrix,
@@ -268,9 +258,7 @@ class CudaSession final : public Session {
   /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as the batch's slots hold.
   /// The batch is another one afterwards.
   void search_missed(const NeighborsView& out, const BoundsView& bounds, std::int64_t missed) {
-    const std::int64_t count = queries_.matrix.count, cols = queries_.matrix.dims,
-                       row = cols * static_cast<std::int64_t>(dtype_size(queries_.matrix.dtype)),
-                       most = repeated_batch(count, slots_of(plan_), speculation_);
+    const std::int64_t count = queries_.matrix.count, most = repeated_batch(count, slots_of(plan_), speculation_);
     std::vector<double> largest(static_cast<std::size_t>(count));
     std::vector<std::uint32_t> order(largest.size());
     device_.out(largest.data(), facts_.data() + counter_words + count, count * 8);
@@ -282,9 +270,8 @@ class CudaSession final : public Session {
     // Their rows side by side, and their numbers as the caller counts them.
     std::vector<std::int64_t> numbers;
     for (const std::int64_t i : which) numbers.push_back(numbers_[static_cast<std::size_t>(i)]);
-    gather(device_, Points(queries_.matrix.rows, queries_.matrix.dtype, count, cols), which,
-           missed_rows_.reserve(missed * row), missed_numbers_);
-    const Points points(missed_rows_.data(), queries_.matrix.dtype, missed, cols);
+    const Points points =
+        missed_rows_.gather(Points(queries_.matrix.rows, queries_.matrix.dtype, count, queries_.matrix.dims), which);
     speculates_ = false;
     for (const std::int64_t i : which) bounds.largest[i] = 0;
     // Searches of some of them, and their bounds. Where most of the first block are lost again, the others are left to the next precision.
@@ -376,8 +363,7 @@ class CudaSession final : public Session {
   DeviceBuffer<std::int64_t, Device> ids_;
   DeviceBuffer<std::byte, Device> out_;
   DeviceBuffer<std::int64_t, Device> totals_;
-  DeviceBuffer<std::byte, Device> missed_rows_;
-  DeviceBuffer<std::int64_t, Device> missed_numbers_;
+  ChosenRows<Device> chosen_, missed_rows_;  // queries that do not follow one another
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;
   Points query_points_;

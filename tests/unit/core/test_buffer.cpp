@@ -9,8 +9,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "core/kept_bytes.hpp"
 #include "vicinal/error.hpp"
 
 namespace vicinal {
@@ -61,6 +64,34 @@ TEST(Buffer, BytesOnBothSidesOfWhereTheyAreMapped) {
     for (std::int64_t i = 0; i < count; i += 4095) buffer[i] = 3;
   }
 }
+
+#if !defined(VICINAL_SANITIZED)
+TEST(Buffer, AThreadHasTheSmallOnesAgain) {
+  forget_kept_bytes();
+  const void* first = nullptr;
+  {
+    const Buffer<double> one(100);
+    first = one.data();
+    const Buffer<double> other(100);
+    EXPECT_NE(other.data(), first);
+  }
+  const Buffer<float> again(200), another(200), larger(201);
+  EXPECT_TRUE(again.data() == first || another.data() == first);
+  EXPECT_NE(again.data(), another.data());
+  std::vector<Buffer<char>> many;
+  for (int i = 0; i < 100; ++i) many.emplace_back(64 * (i + 1));  // more than are kept, and larger ones
+  for (std::size_t i = 0; i < many.size(); ++i) std::memset(many[i].data(), static_cast<int>(i), 64 * (i + 1));
+  for (std::size_t i = 0; i < many.size(); ++i) ASSERT_EQ(many[i][many[i].size() - 1], static_cast<char>(i));
+}
+
+TEST(Buffer, MayEndInAnotherThreadThanItBegan) {
+  Buffer<char> moved(1000);
+  std::thread([given = std::move(moved)]() mutable { const Buffer<char> ends = std::move(given); }).join();
+  Buffer<char> returned;
+  std::thread([&] { returned = Buffer<char>(1000); }).join();
+  std::memset(returned.data(), 1, 1000);
+}
+#endif
 
 }  // namespace
 }  // namespace vicinal

@@ -33,8 +33,7 @@ struct Device : emulated::Device {
       if constexpr (std::is_same_v<Args, cuda::InitialThresholds>) ++device->seen.proved;
       if constexpr (std::is_same_v<Args, cuda::SpeculativeThresholds>) ++device->seen.guessed;
       if constexpr (std::is_same_v<Args, cuda::RefinedThresholds>) ++device->seen.refined;
-      if constexpr (std::is_same_v<Args, cuda::GatherRows>)
-        device->seen.gathered += args.which != nullptr ? args.count : 0;
+      if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
       std::type_identity_t<Args> given = args;
       if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;
       device->launches(blocks, threads, shared, kernel, given);

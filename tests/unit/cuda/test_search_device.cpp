@@ -27,12 +27,9 @@ std::string refusal(Precision precision, Sum sum, std::int64_t cols, const std::
 struct Planned final : IdleBackend {
   std::int64_t shared_bytes = 0;
 
-  explicit Planned(std::int64_t shared) : shared_bytes(shared) {}
-  Facts facts() const override {
-    Facts facts;
-    facts.name = "cuda:0";
-    facts.instruction_sets = {"mma"};
-    return facts;
+  explicit Planned(std::int64_t shared) : shared_bytes(shared) {
+    idle_facts.name = "cuda:0";
+    idle_facts.instruction_sets = {"mma"};
   }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {

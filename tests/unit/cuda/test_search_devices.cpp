@@ -71,7 +71,9 @@ class EmulatedSession final : public Session {
 /// A device that filters in int8 and streams chunks of so many rows at most; it fails where it is told to.
 class EmulatedBackend final : public Backend, DeviceBackend, SearchBackend {
  public:
-  explicit EmulatedBackend(int ordinal) : ordinal_(ordinal) {}
+  explicit EmulatedBackend(int ordinal)
+      : ordinal_(ordinal), facts_{
+                               cat("cuda:", ordinal), {"sm_80"}, {"sm_80"}, {Precision::int8, Precision::canonical}} {}
   std::int64_t most_rows = INT64_MAX;
   bool fails = false;
 
@@ -80,9 +82,8 @@ class EmulatedBackend final : public Backend, DeviceBackend, SearchBackend {
   const SelectBackend& select() const override { return cpu_backend().select(); }
 
  private:
-  Facts facts() const override {
-    return {cat("cuda:", ordinal_), "emulated", {"sm_80"}, {"sm_80"}, {Precision::int8, Precision::canonical}};
-  }
+  const Facts& facts() const override { return facts_; }
+  std::string description() const override { return "emulated"; }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 30; }
   void check_instruction_set(const std::string& /*name*/) const override {}
 
@@ -114,6 +115,7 @@ class EmulatedBackend final : public Backend, DeviceBackend, SearchBackend {
   }
 
   int ordinal_;
+  Facts facts_;
 };
 
 struct Pair {

@@ -346,5 +346,27 @@ TEST(CudaPrepare, StridedAndSwappedRowsOfTheHost) {
   compare(transposed, view(queries, cols), {.options = {.k = 8}});
 }
 
+TEST(CudaPrepare, ChosenRowsAreSideBySideWhereverTheirTableIs) {
+  const Rows table(DType::f32, 40, 6, normals(77, 40 * 6));
+  Points inner(table.points.data, DType::f32, 40, 4);  // of each row its first four
+  inner.row_stride = 6 * 4;
+  Device device;
+  cuda::DeviceBuffer<std::byte, Device> there(device);
+  std::memcpy(there.reserve(40 * 6 * 4), table.bytes.data(), table.bytes.size());
+  Points held = inner;
+  held.data = there.data();
+  cuda::ChosenRows<Device> chosen(device);
+  for (const Points& from : {inner, held})
+    for (const std::vector<std::int64_t>& which : {std::vector<std::int64_t>{39, 0, 7, 7, 8}, {}, {3}}) {
+      const Points got = chosen.gather(from, which);
+      ASSERT_EQ(got.rows, static_cast<std::int64_t>(which.size()));
+      EXPECT_EQ(got.row_stride, 16);
+      for (std::size_t i = 0; i < which.size(); ++i)
+        EXPECT_EQ(std::memcmp(static_cast<const std::byte*>(got.data) + i * 16, table.bytes.data() + which[i] * 24, 16),
+                  0);
+    }
+  EXPECT_EQ(device.seen.gathered, 6);  // one launch for all rows, none for none
+}
+
 }  // namespace
 }  // namespace prepare_tests

@@ -67,18 +67,17 @@ class FakeSession final : public Session {
 
 class FakeDevice final : public Backend, DeviceBackend, SearchBackend {
  public:
-  FakeDevice(State& state, int ordinal) : state_(state), ordinal_(ordinal) {}
+  FakeDevice(State& state, int ordinal) : state_(state), ordinal_(ordinal), facts_(cpu_backend().device().facts()) {
+    facts_.name = cat("cuda:", ordinal);
+  }
   const DeviceBackend& device() const override { return *this; }
   const SearchBackend& search() const override { return *this; }
   const SelectBackend& select() const override { return cpu_backend().select(); }
   const StringBackend* strings() const override { return cpu_backend().strings(); }
 
  private:
-  Facts facts() const override {
-    Facts facts = cpu_backend().device().facts();
-    facts.name = cat("cuda:", ordinal_);
-    return facts;
-  }
+  const Facts& facts() const override { return facts_; }
+  std::string description() const override { return cpu_backend().device().description(); }
   std::int64_t free_bytes() const override { return cpu_backend().device().free_bytes(); }
   void check_instruction_set(const std::string& name) const override {
     cpu_backend().device().check_instruction_set(name);
@@ -127,6 +126,7 @@ class FakeDevice final : public Backend, DeviceBackend, SearchBackend {
   }
   State& state_;
   int ordinal_;
+  Facts facts_;
 };
 
 /// Those that cuda_devices() answers with; null: the machine's own.

@@ -268,19 +268,17 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
     if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
   }
 }
-/// Some rows of a table side by side, for the host to look at or for a search of their own.
+/// Rows `which` of a table side by side, a block each.
 struct GatherRows {
   const unsigned char* from;
   unsigned char* to;
-  std::int64_t row_bytes, row_stride, count;
-  Visits visits;
-  const std::int64_t* which = nullptr;  // rows, or null: those that are visited first
+  std::int64_t row_bytes, row_stride;
+  const std::int64_t* which;
 };
 __global__ void gather_rows(GatherRows args) {
-  for (std::int64_t row = blockIdx.x; row < args.count; row += gridDim.x)
-    for (std::int64_t i = thread_index(); i < args.row_bytes; i += thread_count())
-      args.to[row * args.row_bytes + i] =
-          args.from[(args.which != nullptr ? args.which[row] : args.visits.at(row)) * args.row_stride + i];
+  const unsigned char* from = args.from + args.which[blockIdx.x] * args.row_stride;
+  for (std::int64_t i = thread_index(); i < args.row_bytes; i += thread_count())
+    args.to[blockIdx.x * args.row_bytes + i] = from[i];
 }
 
 }  // namespace vicinal::cuda

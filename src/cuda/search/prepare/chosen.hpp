@@ -1,0 +1,53 @@
+// Rows of a table that a search takes out of it, side by side on a device: queries that are searched again.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cuda/device/device.hpp"
+#include "cuda/search/prepare/measure.cuh"
+#include "prepare/load.hpp"
+#include "vicinal/matrix.hpp"
+
+namespace vicinal::cuda {
+
+/// ChosenRows holds some rows of a table, in one copy or one launch however many they are.
+template <class Device>
+class ChosenRows {
+ public:
+  explicit ChosenRows(Device& device) : device_(device), rows_(device), which_(device) {}
+
+  /// Rows `which` of `table`, which is the host's or the device's, adjacent and native. They stay until the next call.
+  Points gather(const Points& table, std::span<const std::int64_t> which) {
+    const auto count = static_cast<std::int64_t>(which.size());
+    const std::int64_t bytes = table.cols * static_cast<std::int64_t>(dtype_size(table.dtype));
+    std::byte* to = rows_.reserve(count * bytes);
+    if (count == 0) return {to, table.dtype, 0, table.cols};
+    if (device_.holds(table.data)) {
+      numbers_.assign(which.begin(), which.end());
+      device_.in(which_.reserve(count), numbers_.data(), count * 8);
+      device_.launch()(count, 128, 0, gather_rows,
+                       GatherRows{.from = static_cast<const unsigned char*>(table.data),
+                                  .to = reinterpret_cast<unsigned char*>(to),
+                                  .row_bytes = bytes,
+                                  .row_stride = table.row_stride,
+                                  .which = which_.data()});
+    } else {
+      copied_.resize(static_cast<std::size_t>(count * bytes));
+      for (std::int64_t i = 0; i < count; ++i)
+        gather_row(table, which[static_cast<std::size_t>(i)], copied_.data() + i * bytes);
+      device_.in(to, copied_.data(), count * bytes);
+    }
+    return {to, table.dtype, count, table.cols};
+  }
+
+ private:
+  Device& device_;
+  DeviceBuffer<std::byte, Device> rows_;
+  DeviceBuffer<std::int64_t, Device> which_;
+  // What the device reads until its stream has been waited for.
+  std::vector<std::int64_t> numbers_;
+  std::vector<std::byte> copied_;
+};
+
+}  // namespace vicinal::cuda
