@@ -44,10 +44,12 @@ struct Machine {
   bool abandoned = false;  // a block of an earlier launch has failed
   std::byte* stacks = nullptr;
   std::vector<Lane> lanes;
-  std::array<std::uint32_t, 32> ready = {};  // lanes of each warp
+  std::array<std::uint32_t, 32> ready = {};       // lanes of each warp
+  std::array<std::uint32_t, 32> collecting = {};  // lanes of each warp that wait in an operation of it
   std::uint32_t ready_warps = 0;
   std::array<int, 32> order = {};
   bool in_order = false;
+  std::array<std::array<const void*, 32>, 32> shown = {};  // by the lanes of each warp
   int current = 0, lane_count = 0, at_block = 0, first_at_block = 0, done = 0;
   Fiber host;
   void (*body)(const void*) = nullptr;
@@ -146,6 +148,7 @@ void fail(const Text& what) {
 void wake(Lane& lane) {
   lane.state = State::ready;
   const auto index = static_cast<unsigned>(&lane - machine.lanes.data());
+  machine.collecting[index / 32] &= ~(1u << index % 32);
   machine.ready[index / 32] |= 1u << index % 32;
   machine.ready_warps |= 1u << index / 32;
 }
@@ -204,6 +207,7 @@ void answer(int self, std::uint32_t mask) {
 void run_block() {
   Machine& m = machine;
   m.ready.fill(0);
+  m.collecting.fill(0);
   m.ready_warps = 0;
   m.in_order = draw() % 2 == 0;
   std::iota(m.order.begin(), m.order.end(), 0);
@@ -267,31 +271,38 @@ std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::ui
   Lane& lane = m.lanes[static_cast<std::size_t>(self)];
   if ((mask >> (self % 32) & 1) == 0)
     fail([&] { return "thread " + text(lane.thread) + " is not in its own mask at " + text(place); });
+  if (const int last = std::bit_width(mask) - 1; self / 32 * 32 + last >= m.lane_count)
+    fail([&] {
+      return "the mask at " + text(place) + " names lane " + std::to_string(last) + ", which this block lacks";
+    });
   lane.state = State::at_warp;
   lane.op = op;
   lane.mask = mask;
   lane.value = value;
   lane.argument = argument;
   lane.place = place;
-  bool complete = true;
-  for (int i = 0; i < 32; ++i) {
-    if ((mask >> i & 1) == 0) continue;
-    if (self / 32 * 32 + i >= m.lane_count)
-      fail([&] {
-        return "the mask at " + text(place) + " names lane " + std::to_string(i) + ", which this block lacks";
-      });
-    const Lane& other = warp_lane(self, i);
-    if (other.state == State::ready || other.state == State::asleep) complete = false;
-    else if (other.state != State::at_warp || other.mask != mask || other.op != op || other.place.line != place.line)
-      fail([&] { return where(lane) + " for " + where(other); });
-  }
-  if (complete) {
+  std::uint32_t& collecting = m.collecting[static_cast<std::size_t>(self / 32)];
+  collecting |= 1u << self % 32;
+  // Whoever comes last looks at the others; where one never comes, nobody can go on.
+  if ((mask & ~collecting) == 0) {
+    for (int i = 0; i < 32; ++i) {
+      if ((mask >> i & 1) == 0) continue;
+      const Lane& other = warp_lane(self, i);
+      if (other.mask != mask || other.op != op || other.place.line != place.line)
+        fail([&] { return where(lane) + " for " + where(other); });
+    }
     answer(self, mask);
     for (int i = 0; i < 32; ++i)
       if ((mask >> i & 1) != 0) wake(warp_lane(self, i));
   }
   pass_on();
   return lane.answer;
+}
+
+const void* const* show(const void* mine) {
+  auto& warp = machine.shown[static_cast<std::size_t>(machine.current / 32)];
+  warp[static_cast<std::size_t>(machine.current % 32)] = mine;
+  return warp.data();
 }
 
 void block_barrier(SourceLocation place) {

@@ -94,13 +94,13 @@ inline void copy_later(unsigned shared, const void* global, int bytes, unsigned 
                  static_cast<std::size_t>(bytes), &phase_barrier(at)});
 }
 
-/// Byte k of line n of an operand, as its descriptor says: start, bytes of eight lines, and the swizzle of 16-byte chunks.
-inline std::int8_t operand_byte(std::uint64_t descriptor, int n, int k) {
+/// The 16 bytes of line n of an operand that begin with byte k, as its descriptor says: start, bytes of eight lines, and the swizzle of such chunks.
+inline const std::int8_t* operand_chunk(std::uint64_t descriptor, int n, int k) {
   const std::uint64_t start = (descriptor & 0x3fff) << 4, eight = (descriptor >> 32 & 0x3fff) << 4;
   std::uint64_t at = start + static_cast<std::uint64_t>(n / 8) * eight +
                      static_cast<std::uint64_t>(n % 8) * (eight / 8) + static_cast<std::uint64_t>(k);
   at ^= (at >> 7 & (descriptor >> 62 == 1 ? 7 : 3)) << 4;
-  return static_cast<const std::int8_t*>(dynamic_shared_memory())[at];
+  return static_cast<const std::int8_t*>(dynamic_shared_memory()) + at;
 }
 inline void wait_for_issued(int pending) {
   IssuedProducts& issued = issued_products();
@@ -111,7 +111,10 @@ inline void wait_for_issued(int pending) {
       for (int j = 0; j < 4; ++j) {
         const int n = 8 * i + 2 * static_cast<int>(threadIdx.x % 4) + j % 2;
         int sum = one.add ? one.sums[4 * i + j] : 0;
-        for (int k = 0; k < 32; ++k) sum += one.rows[j / 2][k] * operand_byte(one.columns, n, k);
+        for (int k = 0; k < 32; k += 16) {
+          const std::int8_t* const column = operand_chunk(one.columns, n, k);
+          for (int c = 0; c < 16; ++c) sum += one.rows[j / 2][k + c] * column[c];
+        }
         one.sums[4 * i + j] = sum;
       }
   }

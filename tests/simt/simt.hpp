@@ -72,6 +72,8 @@ void shuffle_blocks(bool on);  // blocks of a grid in an order drawn from the se
 
 /// Waits until all lanes of `mask` (of this warp) are here, with the same operation at the same line.
 std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::uint32_t argument, SourceLocation place);
+/// Notes what the running lane shows to its warp; returns what each of the 32 showed last.
+const void* const* show(const void* mine);
 void block_barrier(SourceLocation place);
 
 /// The running lane waits until another one, or an event, wakes all that await this.
@@ -104,10 +106,8 @@ void launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const Body&
 /// Each lane of a full warp shows `mine` to the others: all[i] is lane i's. They must not be touched after leave().
 class Exchange {
  public:
-  Exchange(const void* mine, SourceLocation place) : location_(place) {
-    for (std::uint32_t i = 0; i < 32; ++i)
-      all_[i] = reinterpret_cast<const void*>(
-          collective(0xffffffffu, Op::shuffle, reinterpret_cast<std::uintptr_t>(mine), i, place));
+  Exchange(const void* mine, SourceLocation place) : all_(show(mine)), location_(place) {
+    collective(0xffffffffu, Op::sync, 0, 0, place);
   }
   template <class T>
   const T& of(int lane) const {
@@ -116,7 +116,7 @@ class Exchange {
   void leave() const { collective(0xffffffffu, Op::sync, 0, 0, location_); }
 
  private:
-  const void* all_[32];
+  const void* const* all_;
   SourceLocation location_;
 };
 

@@ -23,6 +23,7 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
     } -> std::same_as<
         std::byte*>;  // memory that the host and the device both reach, in the same place; throws OutOfMemory
   device.give_shared(memory);
+  { device.free_bytes() } -> std::same_as<std::int64_t>;
   { device.multiprocessors } -> std::convertible_to<int>;
   {
     device.packed_rows

@@ -6,10 +6,7 @@
 #include <mutex>
 
 #include "cuda/device/runtime.hpp"
-#include "cuda/search/few_session.hpp"
-#include "cuda/search/filter/self_test.cuh"
-#include "cuda/search/seconds.hpp"
-#include "cuda/search/session.hpp"
+#include "cuda/search/open.hpp"
 
 namespace vicinal::cuda {
 
@@ -38,28 +35,13 @@ class SearchRuntime : public Runtime {
 class SearchDevice {
  public:
   SearchDevice(const DeviceContext& context, std::int64_t shared_bytes, int capability)
-      : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false), shared_bytes_(shared_bytes) {}
+      : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false),
+        filters_(runtime_, cat("cuda:", context.ordinal), shared_bytes) {}
 
   int ordinal() const noexcept { return runtime_.context().ordinal; }
   /// That prepared corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
-  /// Whether a precision's arithmetic is what the proof believes; tried once.
-  bool holds_up(Precision precision) { return tested().holds_up(precision); }
-  std::int64_t shared_bytes() const noexcept { return shared_bytes_; }
-  /// Kernels that have code here and passed their test.
-  const FilterSet& filters() { return tested().filters; }
-  bool has_room(Precision precision, const SearchSpec& spec, const Plan& plan) {
-    return filter_refusal("", filters(), precision, filter_sum_of(spec.metric), spec.corpus.cols, plan.instruction_set,
-                          shared_bytes_)
-        .empty();
-  }
-  /// The kernel of the plan's instruction set, or what is taken for it where it failed its test.
-  const FilterKernel& planned(Precision precision, Sum sum, const Plan& plan) const {
-    return *filter_kernel(runtime_.filters(), precision, sum, plan.instruction_set);
-  }
-  const FilterKernel& taken(Precision precision, Sum sum, const Plan& plan) {
-    return *filter_kernel(filters(), precision, sum, plan.instruction_set);
-  }
+  DeviceFilters<SearchRuntime>& filters() noexcept { return filters_; }
   /// Operations a second that the device's units for a filter can do at most.
   double peak(Precision precision, Sum sum) {
     std::call_once(asked_, [this] { ask_rates(); });
@@ -73,25 +55,8 @@ class SearchDevice {
     std::call_once(asked_, [this] { ask_rates(); });
     return memory_rate_;
   }
-  /// Whether a precision that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
-  bool escalates(const SearchSpec& spec, const Plan& plan, Precision precision) const {
-    const std::int64_t rows = std::min(plan.corpus_chunk, spec.corpus.rows), dims = spec.corpus.cols;
-    const Shape shape{rows, dims, spec.corpus.dtype};
-    if (matrix_bytes(rows, shape, spec.metric, precision, false) +
-            matrix_bytes(plan.query_batch, shape, spec.metric, precision, true) >
-        runtime_.free_bytes() / 2)
-      return false;
-    const Shape here{spec.corpus.rows, dims, spec.corpus.dtype, true};
-    return ranked_sooner_on(
-        precision, plan,
-        {.corpus = here, .queries = {plan.query_batch, dims, here.dtype, true}, .metric = spec.metric, .k = spec.k});
-  }
 
  private:
-  const SelfTest& tested() {
-    std::call_once(once_, [this] { tested_ = self_test(runtime_); });
-    return tested_;
-  }
   /// Once: the driver takes half a millisecond to tell a clock.
   void ask_rates() {
     const auto attribute = [&](cudaDeviceAttr which) {
@@ -106,11 +71,10 @@ class SearchDevice {
   }
 
   SearchRuntime runtime_;
-  std::int64_t shared_bytes_;
-  std::once_flag once_, asked_;
+  DeviceFilters<SearchRuntime> filters_;
+  std::once_flag asked_;
   int major_ = 0, minor_ = 0;
   double clock_rate_ = 0, memory_rate_ = 0;
-  SelfTest tested_;
 };
 
 namespace {
@@ -172,8 +136,10 @@ class OnItsDevice final : public Session {
               std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept, ThreadPool& thread_pool, Stats& stats)
       : ordinal_(device.ordinal()), pool_(device.runtime().context().pool), call_(pool_, cudaStreamPerThread),
         in_use_(pool_.use().now),
-        runtime_(device.runtime().context(), has_filter(precision) ? device.filters() : FilterSet{}, true, spec.stream),
-        session_(opened(device, spec, plan, precision, std::move(kept), thread_pool, stats)),
+        runtime_(device.runtime().context(), has_filter(precision) ? device.filters().filters() : FilterSet{}, true,
+                 spec.stream),
+        session_(session_of(runtime_, spec, plan, precision, std::move(kept), device.filters().shared_bytes(),
+                            thread_pool, stats)),
         roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
@@ -229,15 +195,6 @@ class OnItsDevice final : public Session {
   }
 
  private:
-  std::unique_ptr<Session> opened(SearchDevice& device, const SearchSpec& spec, const Plan& plan, Precision precision,
-                                  std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept,
-                                  ThreadPool& thread_pool, Stats& stats) {
-    if (is_few(runtime_, spec, plan, precision, kept.get(), device.shared_bytes()))
-      return std::make_unique<FewSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept), thread_pool,
-                                                         stats);
-    return std::make_unique<CudaSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept), thread_pool,
-                                                        stats);
-  }
   void note() {
     roofline_.note();
     const Pool::Use use = pool_.use();
@@ -303,34 +260,7 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spe
                                      Precision precision, std::shared_ptr<const PreparedCorpus> kept,
                                      ThreadPool& thread_pool, Stats& stats) {
   auto own = std::static_pointer_cast<const CudaPreparedCorpus<SearchRuntime>>(std::move(kept));
-  const bool labelled = spec.filter.view().row_labels != nullptr && !spec.radius;
-  if (has_filter(precision) && ((labelled && !labels_leave_few(spec)) || spec.k > most_filtered_k)) return nullptr;
-  // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out =
-      own && own->transform.duplicates &&
-      (spec.radius || spec.k > prepared_duplicates || (!spec.filter.all() && !spec.filter.only_self()));
-  if (has_filter(precision) && filter_precision(precision).prepared && own && (!own->packed || some_left_out))
-    return nullptr;
-  if (has_filter(precision) && !device.has_room(precision, spec, plan)) return nullptr;
-  // stats say so from the first session on; another one may follow, where memory was refused.
-  if (has_filter(precision)) {
-    const Sum sum = filter_sum_of(spec.metric);
-    const FilterKernel &planned = device.planned(precision, sum, plan), &taken = device.taken(precision, sum, plan);
-    if (&planned != &taken && stats.instruction_set != taken.instruction_set) {
-      stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of ", planned.instruction_set,
-                                ": filter ", precision_name(precision), " multiplies by ", taken.instruction_set,
-                                " there"));
-      stats.instruction_set = taken.instruction_set;
-    }
-  }
-  if (has_filter(precision) && !device.holds_up(precision)) {
-    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", precision_name(precision),
-                              " is not used there"));
-    return nullptr;
-  }
-  if (in_floats(precision) && precision_name(precision) != plan.cascade.front() &&
-      !device.escalates(spec, plan, precision))
-    return nullptr;
+  if (!opens(device.filters(), spec, plan, precision, own.get(), stats)) return nullptr;
   return std::make_unique<OnItsDevice>(device, spec, plan, precision, std::move(own), thread_pool, stats);
 }
 

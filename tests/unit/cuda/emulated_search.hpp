@@ -56,7 +56,13 @@ struct Device : emulated::Device {
   const cuda::FilterSet& filters() const { return usable; }
   std::byte* take_shared(std::int64_t bytes) { return static_cast<std::byte*>(take(bytes)); }
   void give_shared(void* memory) { give(memory); }
-  bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
+  std::int64_t free_bytes() const { return std::int64_t{1} << 33; }
+  bool holds(const void* memory) const {
+    const auto after = held.upper_bound(const_cast<void*>(memory));
+    if (after == held.begin()) return false;
+    const auto& [at, bytes] = *std::prev(after);
+    return memory == at || static_cast<const std::byte*>(memory) < static_cast<const std::byte*>(at) + bytes;
+  }
   std::int64_t select_bytes(const cuda::SelectArgs& /*task*/) const { return 1; }
   void select(const cuda::SelectArgs& task, void* /*workspace*/) const {
     for (std::int64_t r = 0; r < task.values.rows; ++r) {

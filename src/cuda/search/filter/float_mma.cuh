@@ -49,11 +49,39 @@ struct Floats {
   __device__ __forceinline__ static float max_abs(float a, float b) { return fmaxf(a, fabsf(b)); }
 };
 
+/// Sixteen bytes at a time of the lane's queries and rows of a slab: add(total, query, row, part) puts a part of them into the sum of each pair.
+template <int parts, class Words, class Value, class Add>
+__device__ __forceinline__ void add_words(Value (&sums)[2][8][4], const unsigned char* queries,
+                                          const unsigned char* rows, const Add& add) {
+  const int lane = lane_index();
+#pragma unroll 1
+  for (int column = 0; column < float_slab; column += 16) {
+    Words q[2][2];
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        q[m][h] = *reinterpret_cast<const Words*>(queries + (m * 16 + h * 8 + lane / 4) * float_pitch + column);
+#pragma unroll
+    for (int n = 0; n < 8; ++n)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const Words r = *reinterpret_cast<const Words*>(rows + (n * 8 + lane % 4 * 2 + c) * float_pitch + column);
+#pragma unroll
+        for (int part = 0; part < parts; ++part)
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) add(sums[m][n][2 * h + c], q[m][h], r, part);
+      }
+  }
+}
+
 /// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. queries, rows: the first line of the warp's.
 template <Sum sum, bool halves>
 __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned char* queries, unsigned char* rows) {
-  const int lane = lane_index();
   if constexpr (halves) {
+    const int lane = lane_index();
     // Products of halves, on tensor cores.
 #pragma unroll
     for (int step = 0; step < float_slab / 32; ++step) {
@@ -75,33 +103,13 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
       }
     }
   } else {
-    // Four columns at a time of the lane's queries and rows.
-#pragma unroll 1
-    for (int column = 0; column < float_slab; column += 16) {
-      float4 q[2][2];
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int h = 0; h < 2; ++h)
-          q[m][h] = *reinterpret_cast<const float4*>(queries + (m * 16 + h * 8 + lane / 4) * float_pitch + column);
-#pragma unroll
-      for (int n = 0; n < 8; ++n)
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const float4 r = *reinterpret_cast<const float4*>(rows + (n * 8 + lane % 4 * 2 + c) * float_pitch + column);
-#pragma unroll
-          for (int m = 0; m < 2; ++m)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              float& s = sums[m][n][2 * h + c];
-              const auto add = [&](float x, float y) { s = sum_step<sum, Floats>(s, x, y); };
-              add(q[m][h].x, r.x);
-              add(q[m][h].y, r.y);
-              add(q[m][h].z, r.z);
-              add(q[m][h].w, r.w);
-            }
-        }
-    }
+    add_words<1, float4>(sums, queries, rows, [](float& s, const float4& q, const float4& r, int /*part*/) {
+      const auto add = [&](float x, float y) { s = sum_step<sum, Floats>(s, x, y); };
+      add(q.x, r.x);
+      add(q.y, r.y);
+      add(q.z, r.z);
+      add(q.w, r.w);
+    });
   }
 }
 
@@ -297,24 +305,14 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_lines(Filter f) {
 }
 
 /// The row of this kernel in table.hpp.
-struct FloatMma {
+struct FloatMma : OnEveryDevice {
   static constexpr FilterKernel facts{
       .name = "float_mma",
-      .instruction_set = "mma",
-      .architecture = "",
       .accepts = [](Precision precision, Sum /*sum*/) { return in_floats(precision); },
-      .tested = false,
       .threads = filter_threads,
       .writing_warps = filter_warps,
-      .shared_bytes = [](Precision /*precision*/, std::int64_t /*dims*/) { return float_memory().all; },
-      .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },  // of integers: of no sum here
-      .lost_bits = [](bool /*one_slab*/) { return 0; },
-      .by_groups = [](const SearchArgs& /*args*/) { return false; }};
+      .shared_bytes = [](Precision /*precision*/, std::int64_t /*dims*/) { return float_memory().all; }};
 
-  template <class Device>
-  static bool is_there(Device& /*device*/) {
-    return true;
-  }
   template <bool sampling, class Device>
   static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
     device.launch()(grid, facts.threads, facts.shared_bytes(precision, f.args.rows.dims),

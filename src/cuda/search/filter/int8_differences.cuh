@@ -42,31 +42,9 @@ struct ByteDifferences {
 
   __device__ __forceinline__ static void multiply(unsigned (&sums)[2][8][4], unsigned char* queries,
                                                   unsigned char* rows) {
-    const int lane = lane_index();
-#pragma unroll 1
-    for (int column = 0; column < float_slab; column += 16) {
-      Words q[2][2];
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int h = 0; h < 2; ++h)
-          q[m][h] = *reinterpret_cast<const Words*>(queries + (m * 16 + h * 8 + lane / 4) * float_pitch + column);
-#pragma unroll
-      for (int n = 0; n < 8; ++n)
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const Words r = *reinterpret_cast<const Words*>(rows + (n * 8 + lane % 4 * 2 + c) * float_pitch + column);
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-#pragma unroll
-            for (int m = 0; m < 2; ++m)
-#pragma unroll
-              for (int h = 0; h < 2; ++h) {
-                unsigned& total = sums[m][n][2 * h + c];
-                total = with_four(total, q[m][h].of[i], r.of[i]);
-              }
-        }
-    }
+    add_words<4, Words>(sums, queries, rows, [](unsigned& total, const Words& q, const Words& r, int part) {
+      total = with_four(total, q.of[part], r.of[part]);
+    });
   }
 
   /// At least every sum in steps whose code passes the threshold, where the row's term is zero.
@@ -92,24 +70,14 @@ struct ByteDifferences {
 };
 
 /// The row of this kernel in table.hpp.
-struct Int8Differences {
+struct Int8Differences : OnEveryDevice {
   static constexpr FilterKernel facts{
       .name = "int8_differences",
-      .instruction_set = "mma",
-      .architecture = "",
       .accepts = [](Precision precision, Sum sum) { return precision == Precision::int8 && has_byte_differences(sum); },
-      .tested = false,
       .threads = filter_threads,
       .writing_warps = filter_warps,
-      .shared_bytes = [](Precision /*precision*/, std::int64_t /*dims*/) { return float_memory().all; },
-      .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },  // of no sum here
-      .lost_bits = [](bool /*one_slab*/) { return 0; },
-      .by_groups = [](const SearchArgs& /*args*/) { return false; }};
+      .shared_bytes = [](Precision /*precision*/, std::int64_t /*dims*/) { return float_memory().all; }};
 
-  template <class Device>
-  static bool is_there(Device& /*device*/) {
-    return true;
-  }
   template <bool sampling, class Device>
   static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
     device.launch()(grid, facts.threads, facts.shared_bytes(precision, f.args.rows.dims),

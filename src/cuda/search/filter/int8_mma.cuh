@@ -269,28 +269,18 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_int8_mma(Filter f) {
 }
 
 /// The row of this kernel in table.hpp.
-struct Int8Mma {
+struct Int8Mma : OnEveryDevice {
   static constexpr FilterKernel facts{
       .name = "int8_mma",
-      .instruction_set = "mma",
-      .architecture = "",
       .accepts = [](Precision precision, Sum sum) { return precision == Precision::int8 && has_products(sum); },
-      .tested = false,
       .threads = filter_threads,
       .writing_warps = filter_warps,
       .shared_bytes =
           [](Precision /*precision*/, std::int64_t dims) {
             const std::int64_t width = packed_width(dims);
             return filter_memory(width == 64 ? 64 : 128, width > 128).all;
-          },
-      .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },
-      .lost_bits = [](bool /*one_slab*/) { return 0; },
-      .by_groups = [](const SearchArgs& /*args*/) { return false; }};
+          }};
 
-  template <class Device>
-  static bool is_there(Device& /*device*/) {
-    return true;
-  }
   template <bool sampling, class Device>
   static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
     const std::int64_t width = f.args.rows.width;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/bound.hpp"
 #include "core/precision.hpp"
 #include "core/sums.hpp"
 
@@ -14,21 +15,30 @@ struct SearchArgs;
 /// Warps of a block that append candidates, at most: memory is planned for so many of each multiprocessor.
 inline constexpr int most_writing_warps = 16;
 
+/// What is not said of a kernel is so of one by mma.sync, which every device of a build runs.
 struct FilterKernel {
   std::string_view name;
-  std::string_view instruction_set;  // that a plan and VICINAL_ISA name it by
-  std::string_view architecture;     // whose code alone has it ("90a"); empty: every device of a build runs it
+  std::string_view instruction_set = "mma";       // that a plan and VICINAL_ISA name it by
+  std::string_view architecture = "";             // whose code alone has it ("90a"); empty: every device runs it
   bool (*accepts)(Precision precision, Sum sum);  // sum: that the filter estimates
-  bool tested;                                    // it is taken where FilterTest (filter_test.hpp) holds
+  bool tested = false;                            // it is taken where FilterTest (filter_test.hpp) holds
   int threads, writing_warps;                     // of a block
   std::int64_t (*shared_bytes)(Precision precision, std::int64_t dims);  // of a block
-  /// The largest integer threshold of rows of one slab, and of more: sums from there on stand for anything.
-  float (*largest_threshold)(bool one_slab);
+  /// The largest integer threshold of rows of one slab, and of more: sums from there on stand for anything. Of floats no sum is an integer.
+  float (*largest_threshold)(bool one_slab) = [](bool /*one_slab*/) { return most_quick_threshold; };
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
-  int (*lost_bits)(bool one_slab);
+  int (*lost_bits)(bool one_slab) = [](bool /*one_slab*/) { return 0; };
   /// Whether it tests groups of rows (core/bound_groups.hpp) in such a search: the sums of its candidates are then without biases, and who
   /// scatters them to slots compares each by itself. Ranges have no slots.
-  bool (*by_groups)(const SearchArgs& args);
+  bool (*by_groups)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return false; };
+};
+
+/// The struct of a kernel that every device of a build runs.
+struct OnEveryDevice {
+  template <class Device>
+  static bool is_there(Device& /*device*/) {
+    return true;
+  }
 };
 
 }  // namespace vicinal::cuda

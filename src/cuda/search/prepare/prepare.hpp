@@ -1,6 +1,7 @@
 // PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of rows that the
 // contract refuses.
 #pragma once
+#include <cstring>
 #include <vector>
 
 #include "core/parallel.hpp"
