@@ -33,7 +33,7 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
-/// A line of 128 bytes of global memory begins to come to the L2 cache; nobody waits for it.
+/// A line of 128 bytes of global memory begins to come to the L2 cache, and no instruction waits for it.
 __device__ __forceinline__ void prefetch_line(const void* global) {
 #if defined(__CUDACC__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(global));

@@ -28,14 +28,15 @@ class FilterPasses {
   void speculate(const SearchArgs& args, const Speculation& speculation) {
     Filter f{.args = args};
     const std::int64_t count = args.queries.count;
-    sample(f, speculation.sample.tiles);
+    const SampleRank& sampled = speculation.sample(count);
+    sample(f, sampled.tiles);
     unsigned* const crowded = crowded_.reserve(1);
     device_.zero(crowded, sizeof(unsigned));
-    device_.launch()(count, guessing_threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
+    device_.launch()(count, initial_threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
                      SpeculativeThresholds{.args = args,
                                            .nearest = f.nearest,
                                            .groups = f.groups,
-                                           .rank = static_cast<std::uint32_t>(speculation.sample.rank),
+                                           .rank = static_cast<std::uint32_t>(sampled.rank),
                                            .crowded = crowded});
     if (count > block_queries)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,

@@ -136,7 +136,9 @@ TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
           static_cast<float>(i) - 100};
     cuda::SearchArgs args{.rows = {},
                           .queries = {},
-                          .model = cuda::model_of(Metric::euclidean, DistanceType::f32, 8, 1, Precision::int8)};
+                          .model = cuda::model_of(Metric::euclidean, DistanceType::f32, 8, 1, Precision::int8),
+                          .choice = {},
+                          .visits = {}};
     args.rows.tile_metadata = tiles.data();
     args.queries.quantized = &query;
     args.states = &state;

@@ -3,8 +3,8 @@
 //
 // A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, and while
 // one tests its sums, the others have the tensor cores. A thread has 16 sums of a query in each half of a tile, those of a group of rows. A
-// group whose largest product reaches the query's threshold has rows that are candidates: the thread finds them in its registers and writes
-// them to memory, so that no warp waits for shared memory. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part:
+// group whose largest product reaches the query's threshold is a candidate, with that product and a bit for each row that does: the thread
+// makes it of its registers alone. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part:
 // scatter_candidates takes them from the terms.
 #pragma once
 #include "cuda/search/filter/filter.cuh"
@@ -80,15 +80,17 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
   __syncwarp();
 }
 
-__device__ __forceinline__ Candidate* segment_of_warp(const Filter& f) {
-  return f.candidates + (static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()) * f.room;
-}
+/// Where a consuming warp appends candidates, and how many it has appended.
+struct GroupOutput {
+  Candidate* segment;
+  std::uint32_t used = 0;
+};
 
 /// The least whole number that reaches a threshold, for sums below 2^24 in size.
 __device__ __forceinline__ int whole_threshold(float threshold) {
   return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
 }
-/// Which of 16 sums reach a threshold: even rows in the low bits. Sums of rows are those from `first` on, of pairs four words apart.
+/// Which of 16 sums reach a threshold, by row_of_bit(). Sums are those of even and odd rows in turns, four words a pair.
 __device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int first, int threshold) {
   unsigned even = 0, odd = 0;  // signs of differences: of sums that do not
 #pragma unroll
@@ -98,57 +100,11 @@ __device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int f
   }
   return ~(odd << 8 | even) & 0xffffu;
 }
-/// The sum of the row of a bit: registers have no index.
-__device__ __forceinline__ int sum_of_bit(const int (&sums)[64], int first, int bit) {
-  int sum = 0;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int either = bit >= 8 ? sums[first + 4 * i + 1] : sums[first + 4 * i];
-    sum = bit % 8 == i ? either : sum;
-  }
-  return sum;
-}
-
-/// Of a group that passes because its query knows nothing yet: whether the row is not masked. Else rows with many equals would fill a segment.
-__device__ __forceinline__ bool is_there(const SearchArgs& args, std::uint32_t position) {
-  return args.rows.tile_metadata[position / tile_rows].terms[position % tile_rows] < static_cast<float>(infinite);
-}
-
-/// A row of the query found no room. The compiler is to know nothing of the query: it would keep the address ready in registers.
-__device__ __forceinline__ void tell_overflow(const Filter& f, std::uint32_t query) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("" : "+r"(query));
-#endif
-  f.args.states[query].overflowed = true;
-}
-
-/// The rows of groups that passed become candidates, the first of each group that did, then the second, and so on. position: of the group's first row.
-__device__ __forceinline__ void append_rows(const Filter& f, const int (&sums)[64], int first, int most,
-                                            float threshold, bool passed, std::uint32_t query, std::uint32_t position,
-                                            std::uint32_t& used) {
-  unsigned rows = passed ? rows_that_reach(sums, first, whole_threshold(threshold)) : 0;
-  const bool alone = !__any_sync(all_lanes, (rows & (rows - 1)) != 0);
-  do {
-    const int bit = __ffs(static_cast<int>(rows)) - 1;
-    const std::uint32_t row = position + static_cast<std::uint32_t>(bit % 8 * 8 + bit / 8);
-    const bool found = rows != 0 && (threshold > -static_cast<float>(infinite) || is_there(f.args, row));
-    const unsigned lanes = __ballot_sync(all_lanes, found);
-    const std::uint32_t next = used + static_cast<std::uint32_t>(__popc(lanes));
-    const int sum = alone ? most : sum_of_bit(sums, first, bit);
-    if (next > f.room) {
-      if (found) tell_overflow(f, query);
-    } else {
-      if (found) segment_of_warp(f)[used + static_cast<std::uint32_t>(votes_below(lanes))] = {query, row, sum, 1};
-      used = next;
-    }
-    rows &= rows - 1;
-  } while (!alone && __any_sync(all_lanes, rows != 0));
-}
 
 /// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, `query` and 8 beyond, and two groups, of which
 /// the first begins at `position`.
 __device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[64], const float (&thresholds)[2][2],
-                                            std::uint32_t query, std::uint32_t position, std::uint32_t& used) {
+                                            std::uint32_t query, std::uint32_t position, GroupOutput& out) {
   int most[2][2];
   bool passed[2][2];
 #pragma unroll
@@ -166,9 +122,18 @@ __device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[6
   for (int h = 0; h < 2; ++h)
 #pragma unroll
     for (int g = 0; g < 2; ++g) {
-      if (__any_sync(all_lanes, passed[h][g]))
-        append_rows(f, sums, 32 * g + 2 * h, most[h][g], thresholds[h][g], passed[h][g], query + 8 * h,
-                    position + 64 * g, used);
+      const unsigned lanes = __ballot_sync(all_lanes, passed[h][g]);
+      if (lanes == 0) continue;
+      const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(lanes)), which = query + 8 * h;
+      if (next > f.room) {
+        if (passed[h][g]) f.args.states[which].overflowed = true;
+        continue;
+      }
+      if (passed[h][g])
+        out.segment[out.used + static_cast<std::uint32_t>(votes_below(lanes))] = {
+            which, position + 64 * g, most[h][g],
+            rows_that_reach(sums, 32 * g + 2 * h, whole_threshold(thresholds[h][g]))};
+      out.used = next;
     }
 }
 
@@ -203,7 +168,8 @@ template <int slab>
 __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
   using Block = GroupBlock<slab>;
   const int group = warp_index() / 4, member = lane_index() % 4;
-  std::uint32_t used = 0;  // of the warp's segment
+  const std::int64_t segment = static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index();
+  GroupOutput out{f.candidates + segment * f.room};
   GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
   Ring<Block::stages> step;
 #pragma unroll 1
@@ -232,11 +198,11 @@ __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock
       __syncwarp();
       if (lane_index() == 0) arrive(shared.empty[stage]);
       test_groups(f, sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
-                  tile * tile_rows + static_cast<unsigned>(2 * member), used);
+                  tile * tile_rows + static_cast<unsigned>(2 * member), out);
       step.next();
     }
   }
-  if (lane_index() == 0) f.used[static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()] = used;
+  if (lane_index() == 0) f.used[segment] = out.used;
 }
 
 /// The work of the thread that copies.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/both.hpp"
 #include "cuda/search/core/args.hpp"
@@ -34,12 +35,14 @@ struct SampleRank {
 };
 /// Speculation is what a batch's thresholds are guessed from.
 struct Speculation {
-  SampleRank sample;  // no tiles: thresholds are proved
-  SampleRank first;   // of many queries, a first part of the tiles, from which thresholds are guessed again; or none
+  SampleRank few;  // the sample of few queries; no tiles: thresholds are proved
+  SampleRank many,
+      first;  // of many queries: the sample, and the first part of the tiles, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
   std::int64_t least_refined = 0;
-  bool active() const { return sample.tiles > 0; }
+  bool active() const { return few.tiles > 0; }
   bool refines(std::int64_t queries) const { return first.tiles > 0 && queries >= least_refined; }
+  const SampleRank& sample(std::int64_t queries) const { return refines(queries) ? many : few; }
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
@@ -73,16 +76,25 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t tile
   const auto rank_of = [&](std::int64_t sampled) {
     return SampleRank{sampled, rule.rank(want, static_cast<double>(sampled) / static_cast<double>(tiles))};
   };
-  for (const std::int64_t part : {16, 8}) {
-    const SampleRank sample = rank_of(std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile));
-    // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
-    if (sample.tiles * groups_a_tile < 4 * sample.rank) continue;
-    const SampleRank first = rank_of(tiles / refined_part);
-    const bool refines = first.tiles > sample.tiles && first.tiles * groups_a_tile >= 8 * first.rank;
-    return {sample, refines ? first : SampleRank{}, std::min(slots, speculative_slots(tiles, dims, k)),
-            rule.least_refined};
-  }
-  return {};
+  // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
+  const auto sample = [&](std::initializer_list<std::int64_t> parts) {
+    for (const std::int64_t part : parts)
+      if (const SampleRank found =
+              rank_of(std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile));
+          found.tiles * groups_a_tile >= 4 * found.rank)
+        return found;
+    return SampleRank{};
+  };
+  Speculation speculation;
+  speculation.few = sample({16, 8});
+  if (!speculation.active()) return {};
+  speculation.slots = std::min(slots, speculative_slots(tiles, dims, k));
+  speculation.least_refined = rule.least_refined;
+  // Of a long list so much passes that a closer first guess is worth a larger sample.
+  speculation.many = k <= 256 ? sample({32, 16, 8}) : speculation.few;
+  const SampleRank first = rank_of(tiles / refined_part);
+  if (first.tiles > speculation.many.tiles && first.tiles * groups_a_tile >= 8 * first.rank) speculation.first = first;
+  return speculation;
 }
 
 /// Whether a guessed threshold is proved by the query's list of k rows at most: so many were found, and the last of them, with this key, is within

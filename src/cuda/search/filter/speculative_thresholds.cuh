@@ -40,7 +40,6 @@ __device__ __forceinline__ float rows_within(const SearchArgs& args, float group
   return static_cast<float>(args.rows.count) * (1 - powf(1 - groups / of_groups, 1.0F / (tile_rows / groups_a_tile)));
 }
 
-inline constexpr int guessing_threads = 128;
 struct SpeculativeThresholds {
   SearchArgs args;
   const int* nearest;  // Filter's
@@ -64,7 +63,7 @@ __device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s
 
 /// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what
 /// becomes of it.
-__global__ void __launch_bounds__(guessing_threads) speculative_thresholds(SpeculativeThresholds s) {
+__global__ void __launch_bounds__(initial_threads) speculative_thresholds(SpeculativeThresholds s) {
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   VICINAL_SHARED(float, few, likely_few);
@@ -87,6 +86,7 @@ __global__ void __launch_bounds__(guessing_threads) speculative_thresholds(Specu
           is_valid(args, sums[g]) ? nearness.of(-static_cast<float>(sums[g]) * unit) : static_cast<float>(infinite);
   });
   __syncthreads();
+  // The guess, and how many rows would pass.
   const float kth = block_kth_number(kept, s.groups, s.rank, bins, scratch, few);
   const float distance = likely_distance(args, kth, square);
   if (!is_finite(static_cast<double>(distance))) return;
