@@ -51,7 +51,7 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
   // Where sums have lost their low bits, so have thresholds.
   const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(line);
   if (!(coeffs.base > -static_cast<float>(infinite))) return false;  // as every kernel has it
-  if (one.without_bias != 0) {
+  if (one.rows != 0) {
     const auto query_inverse =
         static_cast<float>(args.queries.tile_metadata[one.query / tile_rows].inverse / int8_unit(args.model.sum, 1, 1));
     const auto row = static_cast<int>(one.position % tile_rows);
@@ -61,6 +61,46 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
   const int threshold =
       quick_threshold(coeffs, metadata.e, metadata.n, static_cast<float>(inverse), c.largest_threshold);
   return one.sum >= (threshold & ~c.lost_bits);
+}
+
+/// The product of the packed bytes of a row and a query of one slab.
+__device__ inline int product_of(const SearchArgs& args, std::uint32_t position, std::uint32_t query) {
+  const auto slab = static_cast<int>(args.rows.width);
+  const auto byte = [&](const PreparedMatrix& matrix, std::uint32_t of, int col) -> int {
+    const int line = static_cast<int>(of % tile_rows);
+    return matrix.bytes[static_cast<std::int64_t>(of) * slab + swizzled_chunk(slab, line, col / 16) * 16 + col % 16];
+  };
+  int sum = 0;
+  for (int col = 0; col < slab; ++col) sum += byte(args.rows, position, col) * byte(args.queries, query, col);
+  return sum;
+}
+struct OpenGroups {
+  SearchArgs args;
+  Candidate* candidates;
+  std::uint32_t* used;
+  Candidate* opened;
+  std::int64_t room;
+  Tally* tally;
+};
+/// Groups of rows become a candidate for each row that is not masked, with its own product: of none may it be larger than the group's.
+__global__ void open_groups(OpenGroups o) {
+  if (thread_index() != 0) return;
+  const std::int64_t first = blockIdx.x * o.room;
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < o.used[blockIdx.x]; ++i) {
+    const Candidate one = o.candidates[first + i];
+    for (int bit = 0; bit < group_rows; ++bit) {
+      Candidate row{one.query, one.position + static_cast<std::uint32_t>(row_of_bit(bit)), 0, 1};
+      if ((one.rows >> bit & 1) == 0 || row.position >= o.args.rows.count ||
+          o.args.rows.tile_metadata[row.position / tile_rows].terms[row.position % tile_rows] ==
+              static_cast<float>(infinite))
+        continue;
+      row.sum = product_of(o.args, row.position, row.query);
+      if (row.sum > one.sum) atomicAdd(&o.tally->wrong, 1ull);
+      o.opened[first + count++] = row;
+    }
+  }
+  o.used[blockIdx.x] = count;
 }
 
 __global__ void __launch_bounds__(match_threads) check_found(Check c) {
@@ -141,6 +181,17 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   launch_filter<false>(device, kernel, precision, f, grid);
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
+  DeviceBuffer<Candidate, Device> opened(device);
+  if (kernel.by_groups(args)) {
+    device.launch()(workers, 32, 0, open_groups,
+                    OpenGroups{.args = args,
+                               .candidates = f.candidates,
+                               .used = f.used,
+                               .opened = opened.reserve(f.room * workers),
+                               .room = f.room,
+                               .tally = sum.data()});
+    f.candidates = opened.data();
+  }
   const Ranking ranking{
       .rows = rows.matrix, .queries = asked.matrix, .metric = metric, .type = spec.type, .counters = counters.data()};
   device.launch()(workers, match_threads, 0, check_found,

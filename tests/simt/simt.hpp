@@ -248,6 +248,9 @@ struct alignas(16) int4 {
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) << (shift & 31) >> 32);
+}
 inline int __vimax3_s32(int a, int b, int c) { return std::max(std::max(a, b), c); }
 inline int __viaddmax_s32(int a, int b, int c) { return std::max(a + b, c); }
 inline unsigned __viaddmax_u32(unsigned a, unsigned b, unsigned c) { return std::max(a + b, c); }

@@ -41,6 +41,15 @@ __device__ __forceinline__ void wait_for_copies() {
   random_delay();
 }
 
+/// A line of 128 bytes of global memory begins to come to the L2 cache, and no instruction waits for it.
+__device__ __forceinline__ void prefetch_line(const void* global) {
+#if defined(__CUDACC__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+#else
+  static_cast<void>(global);
+#endif
+}
+
 /// Four matrices of eight lines of 16 bytes: lane 8 * m + i brings the address of line i of matrix m, and gets of each matrix
 /// the 4 bytes at 4 * (lane % 4) of line lane / 4.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], const void* line) {

@@ -83,7 +83,7 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
                                           std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows);
   if (speculation.active()) {
     candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, true));
-    nearest = std::max(nearest, padded_to_blocks(batch) * speculation.tiles * groups_a_tile);
+    nearest = std::max(nearest, padded_to_blocks(batch) * speculation.sample(batch).tiles * groups_a_tile);
     total += batch * problem.queries.cols * static_cast<std::int64_t>(dtype_size(problem.queries.dtype)) +
              batch * 8;  // the rows of those that are searched again
   }

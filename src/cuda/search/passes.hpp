@@ -6,6 +6,7 @@
 #include "core/parallel.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/filter/initial_thresholds.cuh"
+#include "cuda/search/filter/speculative_thresholds.cuh"
 #include "cuda/search/filter/units.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/seconds.hpp"
@@ -23,19 +24,34 @@ class FilterPasses {
       : device_(device), precision_(precision), sum_(sum), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
         candidates_(device), segment_counts_(device), crowded_(device) {}
 
-  /// A sample guesses the thresholds; then all tiles at once.
+  /// A sample guesses the thresholds, and a first part of the tiles guesses them again; then the other tiles.
   void speculate(const SearchArgs& args, const Speculation& speculation) {
     Filter f{.args = args};
-    sample(f, speculation.tiles);
-    InitialThresholds thresholds = thresholds_of(f, speculation.rank);
-    thresholds.crowded = crowded_.reserve(1);
-    device_.zero(thresholds.crowded, sizeof(unsigned));
     const std::int64_t count = args.queries.count;
-    device_.launch()(count, initial_threads, f.groups * static_cast<std::int64_t>(sizeof(float)),
-                     speculative_thresholds, thresholds);
+    const SampleRank& sampled = speculation.sample(count);
+    sample(f, sampled.tiles);
+    unsigned* const crowded = crowded_.reserve(1);
+    device_.zero(crowded, sizeof(unsigned));
+    device_.launch()(count, initial_threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
+                     SpeculativeThresholds{.args = args,
+                                           .nearest = f.nearest,
+                                           .groups = f.groups,
+                                           .rank = static_cast<std::uint32_t>(sampled.rank),
+                                           .crowded = crowded});
     if (count > block_queries)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
-                       LeaveToProof{.args = args, .crowded = thresholds.crowded, .most = count / 8});
+                       LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
+    f.first = 0;
+    if (speculation.refines(count)) {
+      f.last = speculation.first.tiles;
+      run<false>(f, true);
+      ask(f);
+      const std::int64_t room = refined_room(args.capacity);
+      device_.launch()(
+          count, refining_threads, room * static_cast<std::int64_t>(sizeof(float)), refine_thresholds,
+          RefinedThresholds{.args = args, .rank = static_cast<std::uint32_t>(speculation.first.rank), .room = room});
+      f.first = f.last;
+    }
     f.last = args.rows.tiles();
     run<false>(f, true);
     ask(f);

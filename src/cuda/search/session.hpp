@@ -212,7 +212,7 @@ class CudaSession final : public Session {
     const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
     const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = last};
     const bool few = queries_.matrix.count <= device_.multiprocessors;
-    const int threads = few || labelled || spec_.k > 256 ? rerank_threads : spec_.k > 32 ? 128 : 64;
+    const int threads = few || labelled || spec_.k > 1024 ? rerank_threads : spec_.k > 32 ? 128 : 64;
     launch(rerank_kernel(s.ranking, wide_), queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
   }
 

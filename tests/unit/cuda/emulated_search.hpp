@@ -17,8 +17,8 @@ using namespace vicinal;
 
 /// What a search launched, of what tells how it went.
 struct Launches {
-  std::int64_t guessed = 0, proved = 0,
-               gathered = 0;  // thresholds of a sample, and rows of queries that were searched again
+  std::int64_t guessed = 0, refined = 0, proved = 0,
+               gathered = 0;  // thresholds of a sample or of a first part, and rows of queries that were searched again
 };
 
 /// With what a search of vectors asks for besides.
@@ -30,8 +30,9 @@ struct Device : emulated::Device {
                     const std::type_identity_t<Args>& args) const {
       if (shared > device->shared_bytes)
         fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
-      if constexpr (std::is_same_v<Args, cuda::InitialThresholds>)
-        ++(kernel == cuda::speculative_thresholds ? device->seen.guessed : device->seen.proved);
+      if constexpr (std::is_same_v<Args, cuda::InitialThresholds>) ++device->seen.proved;
+      if constexpr (std::is_same_v<Args, cuda::SpeculativeThresholds>) ++device->seen.guessed;
+      if constexpr (std::is_same_v<Args, cuda::RefinedThresholds>) ++device->seen.refined;
       if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
       std::type_identity_t<Args> given = args;
       if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;

@@ -92,6 +92,86 @@ TEST(CudaSpeculation, MissedQueriesSeeAllRowsAgain) {
   }
 }
 
+TEST(CudaSpeculation, AFirstPartOfTheTilesRefinesGuesses) {
+  // 41 tiles, of which two are the sample of many queries and ten the first part.
+  constexpr std::int64_t more = 5200;
+  const std::vector<float> corpus = gaussian(78, more * dims), queries = gaussian(79, 130 * dims);
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::cosine})
+    for (const double besides : {mostly, seldom, never}) {
+      const bool wgmma = metric == Metric::euclidean;
+      if (sampled() && besides == seldom) continue;
+      SCOPED_TRACE(std::string(metric_info(metric).name) + ", rows besides: " + std::to_string(besides));
+      Ask ask{.options = {.k = 4, .metric = metric},
+              .slots = 200,
+              .there = besides == never,
+              .wgmma = wgmma,
+              .speculation = guessing(besides)};
+      const Points asked = view(queries, dims).slice(0, wgmma ? 130 : 9);
+      ask.speculation.least_refined = 3;
+      const Answer refined = by_device(view(corpus, dims), asked, ask);
+      EXPECT_EQ(refined.launches.guessed, 1);
+      EXPECT_EQ(refined.launches.refined, 1);
+      EXPECT_LE(refined.used_bytes, refined.planned_bytes);
+      KnnOptions options = ask.options;
+      options.run.device = "cpu";
+      expect_same(refined.result, knn(view(corpus, dims), asked, options));
+      if (besides != mostly) continue;
+      ask.speculation.least_refined = 1000;
+      const Answer once = by_device(view(corpus, dims), asked, ask);
+      EXPECT_EQ(once.launches.refined, 0);
+      expect_same(refined.result, once.result);
+    }
+  // A graph leaves the row itself out, and rows that may answer are some of all.
+  GraphOptions graph;
+  graph.search.k = 4;
+  graph.search.run.device = "cpu";
+  const Points nodes = view(corpus, dims).slice(0, 1300);
+  Ask ask{.options = {.k = 4}, .slots = 200, .graph = true, .speculation = guessing(seldom)};
+  ask.speculation.least_refined = 3;
+  const Answer got = by_device(nodes, nodes.slice(0, 1300), ask);
+  EXPECT_EQ(got.launches.refined, 1);
+  expect_same(got.result, knn_graph(nodes, graph));
+}
+
+TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
+  // Fifty rows with distances sqrt(i), each in a tile of its own, or all in three groups of 16.
+  constexpr std::int64_t count = 50, rank = 20;
+  const auto refined = [&](bool apart, std::uint32_t found, double before, bool overflowed = false) {
+    std::vector<cuda::TileMetadata> tiles(count);
+    cuda::QuantizedQuery query{.norms = {}, .square = 100, .scale = 1};
+    cuda::QueryState state;
+    state.threshold_key = before;
+    state.overflowed = overflowed;
+    std::vector<cuda::Slot> slots(64);
+    for (std::int64_t i = 0; i < count; ++i)
+      slots[static_cast<std::size_t>(i)] = {
+          static_cast<std::uint32_t>(apart ? i * cuda::tile_rows + i % 7
+                                           : cuda::row_of_group(static_cast<int>(i / 16), static_cast<int>(i % 16))),
+          static_cast<float>(i) - 100};
+    cuda::SearchArgs args{.rows = {},
+                          .queries = {},
+                          .model = cuda::model_of(Metric::euclidean, DistanceType::f32, 8, 1, Precision::int8),
+                          .choice = {},
+                          .visits = {}};
+    args.rows.tile_metadata = tiles.data();
+    args.queries.quantized = &query;
+    args.states = &state;
+    args.slots = slots.data();
+    args.counts = &found;
+    args.capacity = 64;
+    Device device;
+    device.launch()(1, cuda::refining_threads, 64 * 4, cuda::refine_thresholds, {args, rank, 64});
+    return state.threshold_key;
+  };
+  EXPECT_NEAR(refined(true, count, infinite), std::sqrt(19.0), 1e-6);
+  EXPECT_NEAR(refined(true, count, 5.0), std::sqrt(19.0), 1e-6);
+  EXPECT_EQ(refined(true, count, 4.0), 4.0);  // it never grows
+  EXPECT_EQ(refined(true, rank - 1, 5.0), 5.0);
+  EXPECT_EQ(refined(true, 65, 5.0), 5.0);  // more than slots hold
+  EXPECT_EQ(refined(true, count, 5.0, true), 5.0);
+  EXPECT_EQ(refined(false, count, 5.0), 5.0);
+}
+
 TEST(CudaSpeculation, EveryMetricTypeAndForm) {
   std::int64_t number = 0;
   const std::vector<float> corpus = gaussian(63, rows * dims, 1), queries = gaussian(64, 6 * dims, 1);

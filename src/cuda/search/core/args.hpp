@@ -92,11 +92,15 @@ struct Slot {
   float t;
 };
 
-/// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot.
+/// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot. Or it is a group of
+/// rows, of which some passed: `position` is the first one's, and the sum, of products alone, is the largest of theirs.
 struct alignas(16) Candidate {
   std::uint32_t query, position;
-  int sum, without_bias;  // 1: the sum is of products alone
+  int sum;
+  unsigned rows;  // of a group: those that passed, a bit each; 0: one row
 };
+/// How far behind its group's first row the row of a bit is: even rows come first.
+VICINAL_HOST_DEVICE inline constexpr int row_of_bit(int bit) { return bit % 8 * 8 + bit / 8; }
 
 /// A query's state, by position.
 struct QueryState {

@@ -2,6 +2,7 @@
 // sorts in shared memory.
 #pragma once
 #include "cuda/search/core/element.cuh"
+#include "cuda/search/core/list_words.cuh"
 
 namespace vicinal::cuda {
 
@@ -35,8 +36,10 @@ __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, 
   constexpr int each = bins / 32;
   if (warp_index() != 0) return;
   unsigned mine = 0, total = 0;
-  for (int i = 0; i < each; ++i) mine += counts[lane_index() * each + i];
+  // Lanes begin at different ones of theirs, so that they meet in no bank.
+  for (int i = 0; i < each; ++i) mine += counts[lane_index() * each + (i + lane_index() * each / 32) % each];
   unsigned before = warp_sum_before(mine, total);
+  if (!(before < want && want <= before + mine)) return;
   for (int i = 0; i < each; ++i) {
     const unsigned here = counts[lane_index() * each + i];
     if (before < want && want <= before + here) {
@@ -75,14 +78,23 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
   return prefix;
 }
 
-/// A t that at least `want` of some are not beyond, and not many more: by counts of equal parts of their span. each(take): take(t) for those of this thread, twice.
+/// Equal parts of a span of numbers. Rows that are always candidates have no place in it: the last bin is theirs, and that of what is not finite.
 inline constexpr int likely_bins = 512;
+struct SpanBins {
+  float low, width, per;
+  bool usable;  // it has ends
+  __device__ __forceinline__ int bin_of(float t) const {
+    const float at = (t - low) * per;
+    return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
+  }
+};
+/// Counts of the parts of what there is, where its ends are finite. each(take): take(t) for those of this thread, twice.
 template <class Each>
-__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* scratch, const Each& each) {
+__device__ __forceinline__ SpanBins block_bins(unsigned* bins, unsigned* scratch, const Each& each) {
   float low = static_cast<float>(infinite), high = -low;
   each([&](float t) {
     low = t < low ? t : low;
-    high = t > high && is_finite(static_cast<double>(t)) ? t : high;
+    high = t > high && t - t == 0 ? t : high;  // of what is finite
   });
   for (int h = 16; h > 0; h /= 2) {
     const float other = __shfl_xor_sync(all_lanes, low, h), another = __shfl_xor_sync(all_lanes, high, h);
@@ -101,23 +113,55 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
     high = ends[2 * w + 1] > high ? ends[2 * w + 1] : high;
   }
   const float width = (high - low) / static_cast<float>(likely_bins - 1);
-  const float per = width > 0 ? 1 / width : 0;
-  // Rows that are always candidates have no place in the span: the last bin is theirs, and that of what is not finite.
-  const auto bin_of = [&](float t) {
-    const float at = (t - low) * per;
-    return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
-  };
-  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) {
-    __syncthreads();  // of all who read the ends, before the caller writes there
-    return static_cast<float>(infinite);
-  }
-  each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
-  __syncthreads();
+  SpanBins span{low, width, width > 0 ? 1 / width : 0, low - low == 0 && width < static_cast<float>(infinite)};
+  if (span.usable) each([&](float t) { atomicAdd(&bins[span.bin_of(t)], 1u); });
+  __syncthreads();  // of all who read the ends, before the caller writes there
+  return span;
+}
+/// A t that at least `want` of some are not beyond, and not many more.
+template <class Each>
+__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* scratch, const Each& each) {
+  const SpanBins span = block_bins(bins, scratch, each);
+  if (!span.usable) return static_cast<float>(infinite);
   find_bin<likely_bins>(bins, want, scratch + 64);
   __syncthreads();
   const unsigned bin = scratch[64];
   __syncthreads();
-  return bin + 1 >= likely_bins ? static_cast<float>(infinite) : low + static_cast<float>(bin + 1) * width;
+  return bin + 1 >= likely_bins ? static_cast<float>(infinite) : span.low + static_cast<float>(bin + 1) * span.width;
+}
+
+/// The want-th smallest (from 1) of `count` numbers in shared memory, at least that many, some of which may be +inf: by counts of equal parts of
+/// their span, and ranks among those of one part. few: likely_few numbers of shared memory.
+inline constexpr int likely_few = 128;
+__device__ __forceinline__ float block_kth_number(const float* numbers, std::int64_t count, std::uint32_t want,
+                                                  unsigned* bins, unsigned* scratch, float* few) {
+  const SpanBins span = block_bins(bins, scratch, [&](const auto& take) {
+    for (std::int64_t i = thread_index(); i < count; i += thread_count()) take(numbers[i]);
+  });
+  unsigned bin = likely_bins - 1, rank = 0, there = likely_few + 1;
+  if (span.usable) {
+    find_bin<likely_bins>(bins, want, scratch + 64);
+    if (thread_index() == 0) scratch[67] = 0;
+    __syncthreads();
+    bin = scratch[64], rank = scratch[65], there = scratch[66];
+  }
+  if (bin + 1 >= likely_bins || there > likely_few) {
+    __syncthreads();
+    const std::uint32_t kth = block_kth(count, want, scratch, [&](std::int64_t i) {
+      return ListWords<Packed>::ordered(static_cast<double>(numbers[i]));
+    });
+    return static_cast<float>(ListWords<Packed>::key(static_cast<std::uint64_t>(kth) << 32));
+  }
+  for (std::int64_t i = thread_index(); i < count; i += thread_count())
+    if (span.bin_of(numbers[i]) == static_cast<int>(bin)) few[atomicAdd(&scratch[67], 1u)] = numbers[i];
+  __syncthreads();
+  for (unsigned i = static_cast<unsigned>(thread_index()); i < there; i += static_cast<unsigned>(thread_count())) {
+    unsigned below = 0;
+    for (unsigned j = 0; j < there; ++j) below += few[j] < few[i] || (few[j] == few[i] && j < i) ? 1u : 0u;
+    if (below + 1 == rank) scratch[68] = bits_of(few[i]);
+  }
+  __syncthreads();
+  return __uint_as_float(scratch[68]);
 }
 
 /// Items for which stays() holds move to the front; returns how many. All threads see the same.

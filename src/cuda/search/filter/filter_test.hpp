@@ -2,6 +2,7 @@
 // layouts in shared memory and their descriptors, what its warps hand to one another - against sums, biases and thresholds
 // of the host.
 #pragma once
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -129,10 +130,16 @@ class FilterTest {
       if (used_[worker] > room_) return false;
       for (std::uint32_t i = 0; i < used_[worker]; ++i) {
         const Candidate& one = candidates_[worker * room_ + i];
-        if (one.query >= queries_ || one.position >= rows || one.sum != candidate_sum(one.query, one.position) ||
-            (one.without_bias != 0) != by_groups_)
-          return false;
-        ++times[one.query * rows + one.position];
+        if (one.query >= queries_ || one.position >= rows || (one.rows != 0) != by_groups_) return false;
+        // Of a group its largest sum is there, and a bit for each row that passes.
+        int largest = INT32_MIN;
+        for (unsigned left = by_groups_ ? one.rows : 1; left != 0; left &= left - 1) {
+          const std::int64_t row = one.position + row_of_bit(std::countr_zero(left));
+          if (row >= rows) return false;
+          largest = std::max(largest, candidate_sum(one.query, row));
+          ++times[one.query * rows + row];
+        }
+        if (one.sum != largest) return false;
       }
     }
     for (std::int64_t query = 0; query < queries_; ++query)
@@ -181,9 +188,8 @@ class FilterTest {
     const auto in_tile = static_cast<int>(row % tile_rows);
     const GroupNorms& group = row_metadata_[row / tile_rows].groups[in_tile / 64 * 4 + in_tile % 8 / 2];
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
-    const float threshold = group_threshold(group_coeffs(line, 1), group), least = -static_cast<float>(infinite);
-    const bool found = static_cast<float>(candidate_sum(query, row)) >= threshold;
-    return (found && (threshold > least || term(row) < -least)) || passes(query, row);
+    return static_cast<float>(candidate_sum(query, row)) >= group_threshold(group_coeffs(line, 1), group) ||
+           passes(query, row);
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {

@@ -1,7 +1,7 @@
 // SEED: thresholds before anything is searched, from the sample that the filter took of the tiles, a block a query. The nearest row of each
 // group has a distance with an upper bound, and all are different rows, so the largest of any `want` of these bounds bounds the k-th
 // distance. Which groups are nearest is guessed in single precision, and only theirs are bounded, a warp 32 of them together: a bound takes
-// some 200 instructions in double precision. Speculative thresholds (speculate.hpp) are estimates themselves, and nothing is bounded.
+// some 200 instructions in double precision. Thresholds that are guessed: speculative_thresholds.cuh.
 #pragma once
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/core/list_words.cuh"
@@ -18,8 +18,7 @@ struct InitialThresholds {
   SearchArgs args;
   const int* nearest;  // Filter's
   std::int64_t groups;
-  std::uint32_t want;           // bounds, or the rank of the estimate that is the threshold
-  unsigned* crowded = nullptr;  // queries that more rows would pass for than they have slots
+  std::uint32_t want;  // bounds
 };
 inline std::int64_t initial_thresholds_memory(std::int64_t groups) {
   return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0;
@@ -47,45 +46,32 @@ __device__ __forceinline__ double bound_of_group(const SearchArgs& args, const Q
   return int8_upper(args.model, int8_distance(sum, unit, 0), unit, query.square, query.norms, metadata.maxima);
 }
 
-/// Estimates of the bounds of a tile's groups, or of their distances, with what they have in common found once.
-class GroupEstimates {
+/// Estimates of the bounds of a tile's groups, with what they have in common found once.
+class BoundEstimates {
  public:
-  __device__ GroupEstimates(const SearchArgs& args, const QuantizedQuery& query, float step,
+  __device__ BoundEstimates(const SearchArgs& args, const QuantizedQuery& query, float step,
                             const TileMetadata& metadata)
       : args_(args), products_(args.model.sum == Sum::products),
         unit_(static_cast<float>(int8_unit(args.model.sum, step, metadata.step))),
         square_(static_cast<float>(query.square)),
-        beside_(products_ ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima)) : metadata.e),
-        slack_(products_ ? beside_ : beside_ + static_cast<float>(query.norms.e)) {}
-  __device__ __forceinline__ float bound(int sum) const {
+        beside_(products_ ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima)) : metadata.e) {}
+  __device__ __forceinline__ float of(int sum) const {
     if (args_.floats) return decode_descending(sum);
     if (!is_valid(args_, sum)) return static_cast<float>(infinite);
-    return beside_ + (products_ ? -static_cast<float>(sum) * unit_ : sqrtf(positive(whole(sum))));
+    if (products_) return beside_ - static_cast<float>(sum) * unit_;
+    const float whole = square_ + -static_cast<float>(sum) * unit_ + beside_ * beside_;
+    return beside_ + sqrtf(whole > 0 ? whole : 0);
   }
-  /// A distance that the group's row is likely to be within, of a sum of bytes. Quantization errors have no direction, so that they seldom add up; but
-  /// within clusters tighter than a step they are all there is of a distance.
-  __device__ __forceinline__ float distance(int sum) const {
-    if (!is_valid(args_, sum)) return static_cast<float>(infinite);
-    if (products_) return -static_cast<float>(sum) * unit_ + slack_ / sqrtf(static_cast<float>(args_.model.dims));
-    return sqrtf(positive(whole(sum) + slack_ * slack_));
-  }
-  /// How much nearer than its distance a row that passes may look.
-  __device__ __forceinline__ float slack() const { return slack_; }
 
  private:
-  __device__ __forceinline__ float whole(int sum) const {
-    return square_ + -static_cast<float>(sum) * unit_ + beside_ * beside_;
-  }
-  __device__ static float positive(float x) { return x > 0 ? x : 0; }
-
   const SearchArgs& args_;
   bool products_;
-  float unit_, square_, beside_, slack_;
+  float unit_, square_, beside_;
 };
 
 /// take(estimate, group) for each group of each tile, by all lanes of a warp together: those without a tile bring an infinite estimate.
-/// bounds: of bounds, else of distances. kept: estimates in shared memory, or null; a thread reads those that it wrote. known: they are there.
-template <bool bounds, class Take>
+/// kept: estimates in shared memory, or null; a thread reads those that it wrote. known: they are there.
+template <class Take>
 __device__ __forceinline__ void each_group(const InitialThresholds& s, const QuantizedQuery& query, float step,
                                            float* kept, bool known, const Take& take) {
   const SearchArgs& args = s.args;
@@ -101,11 +87,11 @@ __device__ __forceinline__ void each_group(const InitialThresholds& s, const Qua
 #pragma unroll
       for (int g = 0; g < groups_a_tile; ++g) estimates[g] = there ? kept[g * tiles + t] : static_cast<float>(infinite);
     } else {
-      const GroupEstimates estimate(args, query, step, args.rows.tile_metadata[tile]);
+      const BoundEstimates estimate(args, query, step, args.rows.tile_metadata[tile]);
 #pragma unroll
       for (int g = 0; g < groups_a_tile; ++g) {
         const int sum = there ? mine[t * groups_a_tile + g] : 0;
-        estimates[g] = !there ? static_cast<float>(infinite) : bounds ? estimate.bound(sum) : estimate.distance(sum);
+        estimates[g] = there ? estimate.of(sum) : static_cast<float>(infinite);
         if (there && kept != nullptr) kept[g * tiles + t] = estimates[g];
       }
     }
@@ -126,7 +112,7 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   float* const kept = s.groups <= kept_groups ? dynamic_shared<float>() : nullptr;
   bool known = false;
   const float limit = likely_limit(s.want, bins, scratch, [&](const auto& take) {
-    each_group<true>(s, query, step, kept, known, [&](float estimate, const Group&) { take(estimate); });
+    each_group(s, query, step, kept, known, [&](float estimate, const Group&) { take(estimate); });
     known = kept != nullptr;
   });
 
@@ -145,7 +131,7 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
     }
     __syncwarp();
   };
-  each_group<true>(s, query, step, kept, known, [&](float estimate, const Group& group) {
+  each_group(s, query, step, kept, known, [&](float estimate, const Group& group) {
     const bool near = estimate <= limit && estimate < static_cast<float>(infinite);
     const unsigned all = __ballot_sync(all_lanes, near);
     if (near) mine[wait + votes_below(all)] = group;
@@ -216,7 +202,7 @@ __device__ __forceinline__ NearestOfParts nearest_of_parts(const InitialThreshol
 #pragma unroll
     for (int i = 0; i < warp_parts; ++i, tile = next.after(tile)) {
       const int t = from + 32 * i + lane_index();
-      const float bound = GroupEstimates(s.args, query, step, s.args.rows.tile_metadata[tile]).bound(largest[i]);
+      const float bound = BoundEstimates(s.args, query, step, s.args.rows.tile_metadata[tile]).of(largest[i]);
       const std::uint32_t key = ordered_t(bound);
       if (t >= tiles || !(bound < static_cast<float>(infinite)) || key >= nearest.keys[i]) continue;
       nearest.keys[i] = key;
@@ -307,55 +293,6 @@ __global__ void __launch_bounds__(initial_threads, thresholds_blocks) initial_th
     const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(mine) << 32);
     if (is_finite(upper)) tighten(args, own, value_of_upper(args.model, upper, args.queries.quantized[own].scale));
   }
-}
-
-/// How many rows of all are within a limit, where so many groups of 16 of a sample have one that is.
-__device__ __forceinline__ float rows_within(const SearchArgs& args, float groups, float of_groups) {
-  return static_cast<float>(args.rows.count) * (1 - powf(1 - groups / of_groups, 1.0F / (tile_rows / groups_a_tile)));
-}
-
-/// The want-th smallest estimate of a distance becomes the query's threshold. Nothing is proved of it, and any would be sound. A query that more rows
-/// would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what becomes of it.
-__global__ void __launch_bounds__(initial_threads) speculative_thresholds(InitialThresholds s) {
-  VICINAL_SHARED(unsigned, scratch, 260);
-  const SearchArgs& args = s.args;
-  const std::int64_t position = blockIdx.x, tiles = s.groups / groups_a_tile;
-  const QuantizedQuery query = args.queries.quantized[position];
-  const float step = args.queries.tile_metadata[position / tile_rows].step;
-  float* const kept = dynamic_shared<float>();
-  each_group<false>(s, query, step, kept, false, [](float, const Group&) {});
-  __syncthreads();
-  const std::uint32_t kth = block_kth(s.groups, s.want, scratch, [&](std::int64_t i) { return ordered_t(kept[i]); });
-  const double estimate = ListWords<Packed>::key(static_cast<std::uint64_t>(kth) << 32);
-  if (!is_finite(estimate)) return;
-  unsigned within = 0, all = 0;
-  for (std::int64_t t = thread_index(); t < tiles; t += thread_count()) {
-    const float limit = static_cast<float>(estimate) +
-                        GroupEstimates(args, query, step, args.rows.tile_metadata[args.visits.at(t)]).slack();
-    for (int g = 0; g < groups_a_tile; ++g) within += kept[g * tiles + t] <= limit ? 1u : 0u;
-  }
-  block_sum_before(within, all, scratch);
-  if (thread_index() != 0) return;
-  tighten(args, position, value_of_upper(args.model, estimate, query.scale));
-  const float passes = rows_within(args, static_cast<float>(all), static_cast<float>(s.groups));
-  if (passes <= static_cast<float>(args.capacity)) return;
-  give_up(args, position);
-  args.counts[position] = static_cast<std::uint32_t>(passes);
-  atomicAdd(s.crowded, 1u);
-}
-
-/// Where many queries of a batch are left out of the pass, guesses of the others are poor as well, or blocks without those would be of other sizes:
-/// all are left to proved thresholds.
-struct LeaveToProof {
-  SearchArgs args;
-  const unsigned* crowded = nullptr;
-  std::int64_t most = 0;
-};
-__global__ void leave_to_proof(LeaveToProof l) {
-  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
-  if (position >= l.args.queries.count || static_cast<std::int64_t>(*l.crowded) <= l.most) return;
-  give_up(l.args, position);
-  l.args.counts[position] = 0;
 }
 
 }  // namespace vicinal::cuda

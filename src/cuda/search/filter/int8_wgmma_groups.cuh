@@ -3,9 +3,9 @@
 //
 // A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, and while
 // one tests its sums, the others have the tensor cores. A thread has 16 sums of a query in each half of a tile, those of a group of rows. A
-// group whose largest product reaches the query's threshold is laid down as a record in shared memory; of few records together a warp finds
-// those rows that do, two records at a time, a lane a sum. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows
-// play no part: scatter_candidates takes them from the terms.
+// group whose largest product reaches the query's threshold is a candidate, with that product and a bit for each row that does: the thread
+// makes it of its registers alone. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part:
+// scatter_candidates takes them from the terms.
 #pragma once
 #include "cuda/search/filter/filter.cuh"
 #include "cuda/search/filter/wgmma_block.cuh"
@@ -13,21 +13,18 @@
 namespace vicinal::cuda {
 
 inline constexpr int group_consumers = wgmma_warps;  // warps
-/// Records of a warp, which it looks through from so many on.
-inline constexpr int record_words = group_rows + 4, expanded_from = 4, most_records = expanded_from + 31;
 
 /// Where each part of a block's shared memory begins, in bytes.
 struct GroupMemory {
   int stages;
-  std::int64_t groups, coeffs, records, barriers, all;
+  std::int64_t groups, coeffs, barriers, all;
 };
 VICINAL_HOST_DEVICE inline constexpr GroupMemory group_memory(int slab) {
   GroupMemory m{};
   m.stages = 6;
   m.groups = static_cast<std::int64_t>(m.stages) * tile_rows * slab;
   m.coeffs = m.groups + m.stages * groups_a_tile * static_cast<std::int64_t>(sizeof(GroupNorms));
-  m.records = m.coeffs + block_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs));
-  m.barriers = m.records + group_consumers * most_records * record_words * 4;
+  m.barriers = m.coeffs + block_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs));
   m.all = m.barriers + 2 * m.stages * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
@@ -43,13 +40,11 @@ struct GroupBlock {
   unsigned at;
   const GroupNorms* groups;
   GroupCoeffs* coeffs;  // of queries
-  int* records;         // of each consumer
   Barrier full, empty;
 
   __device__ __forceinline__ explicit GroupBlock(unsigned char* base)
       : at(shared_address(base)), groups(reinterpret_cast<const GroupNorms*>(base + memory.groups)),
-        coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)),
-        records(reinterpret_cast<int*>(base + memory.records)), full{at + static_cast<unsigned>(memory.barriers)},
+        coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[stages]) {}
   __device__ __forceinline__ void init_barriers() const {
     if (thread_index() == 0) {
@@ -85,74 +80,42 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
   __syncwarp();
 }
 
-/// What a consuming warp has laid down and not looked through, and what it has appended to its segment.
+/// Where a consuming warp appends candidates, and how many it has appended.
 struct GroupOutput {
+  Candidate* segment;
   std::uint32_t used = 0;
-  int records = 0;
 };
-__device__ __forceinline__ Candidate* segment_of_warp(const Filter& f) {
-  return f.candidates + (static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()) * f.room;
-}
 
-/// Of a group that passes because its query knows nothing yet: whether the row is not masked. Else rows with many equals would fill a segment.
-__device__ __forceinline__ bool is_there(const SearchArgs& args, std::uint32_t position) {
-  return args.rows.tile_metadata[position / tile_rows].terms[position % tile_rows] < static_cast<float>(infinite);
+/// The least whole number that reaches a threshold, for sums below 2^24 in size.
+__device__ __forceinline__ int whole_threshold(float threshold) {
+  return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
 }
-
-/// What passes in the records of a warp becomes candidates.
-__device__ __forceinline__ void expand_records(const Filter& f, const int* records, GroupOutput& out) {
-  __syncwarp();
-  const int e = lane_index() % 16;
-#pragma unroll 1
-  for (int from = 0; from < out.records; from += 4) {
-    // Four of them, two at a time.
-    int sums[2];
-    int4 heads[2];
-    bool passed[2];
+/// Which of 16 sums reach a threshold, by row_of_bit(). Sums are those of even and odd rows in turns, four words a pair.
+__device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int first, int threshold) {
+  unsigned even = 0, odd = 0;  // signs of differences: of sums that do not
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int* const record = records + (from + 2 * i + lane_index() / 16) * record_words;
-      sums[i] = record[e];
-      heads[i] = *reinterpret_cast<const int4*>(record + group_rows);
-      heads[i].z += e / 2 * 8 + e % 2;
-      const float threshold = __int_as_float(heads[i].x);
-      passed[i] = from + 2 * i + lane_index() / 16 < out.records && static_cast<float>(sums[i]) >= threshold;
-      if (passed[i] && !(threshold > -static_cast<float>(infinite)))
-        passed[i] = is_there(f.args, static_cast<std::uint32_t>(heads[i].z));
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const unsigned all = __ballot_sync(all_lanes, passed[i]);
-      const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(all));
-      if (next > f.room) {
-        if (passed[i]) f.args.states[heads[i].y].overflowed = true;
-        continue;
-      }
-      if (passed[i])
-        segment_of_warp(f)[out.used + static_cast<std::uint32_t>(votes_below(all))] = {
-            static_cast<std::uint32_t>(heads[i].y), static_cast<std::uint32_t>(heads[i].z), sums[i], 1};
-      out.used = next;
-    }
+  for (int i = 7; i >= 0; --i) {
+    even = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i] - threshold), even, 1);
+    odd = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i + 1] - threshold), odd, 1);
   }
-  out.records = 0;
-  __syncwarp();
+  return ~(odd << 8 | even) & 0xffffu;
 }
 
-/// Groups whose largest sum reaches the query's threshold become records. sums: of two queries, `query` and 8 beyond, and two groups, of which
+/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, `query` and 8 beyond, and two groups, of which
 /// the first begins at `position`.
 __device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[64], const float (&thresholds)[2][2],
-                                            std::uint32_t query, std::uint32_t position, int* records,
-                                            GroupOutput& out) {
+                                            std::uint32_t query, std::uint32_t position, GroupOutput& out) {
+  int most[2][2];
   bool passed[2][2];
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll
     for (int g = 0; g < 2; ++g) {
-      int most = sums[32 * g + 2 * h];
+      most[h][g] = sums[32 * g + 2 * h];
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        most = __vimax3_s32(most, sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]);
-      passed[h][g] = static_cast<float>(most) >= thresholds[h][g];
+        most[h][g] = __vimax3_s32(most[h][g], sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]);
+      passed[h][g] = static_cast<float>(most[h][g]) >= thresholds[h][g];
     }
   if (!__any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1])) return;
 #pragma unroll
@@ -161,16 +124,16 @@ __device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[6
     for (int g = 0; g < 2; ++g) {
       const unsigned lanes = __ballot_sync(all_lanes, passed[h][g]);
       if (lanes == 0) continue;
-      if (passed[h][g]) {
-        int* const record = records + (out.records + votes_below(lanes)) * record_words;
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-          reinterpret_cast<int2*>(record)[i] = {sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]};
-        reinterpret_cast<int4*>(record)[4] = {__float_as_int(thresholds[h][g]), static_cast<int>(query) + 8 * h,
-                                              static_cast<int>(position) + 64 * g, 0};
+      const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(lanes)), which = query + 8 * h;
+      if (next > f.room) {
+        if (passed[h][g]) f.args.states[which].overflowed = true;
+        continue;
       }
-      out.records += __popc(lanes);
-      if (out.records >= expanded_from) expand_records(f, records, out);
+      if (passed[h][g])
+        out.segment[out.used + static_cast<std::uint32_t>(votes_below(lanes))] = {
+            which, position + 64 * g, most[h][g],
+            rows_that_reach(sums, 32 * g + 2 * h, whole_threshold(thresholds[h][g]))};
+      out.used = next;
     }
 }
 
@@ -205,9 +168,9 @@ template <int slab>
 __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
   using Block = GroupBlock<slab>;
   const int group = warp_index() / 4, member = lane_index() % 4;
-  GroupOutput out;
+  const std::int64_t segment = static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index();
+  GroupOutput out{f.candidates + segment * f.room};
   GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
-  int* const records = shared.records + warp_index() * most_records * record_words;
   Ring<Block::stages> step;
 #pragma unroll 1
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
@@ -235,12 +198,11 @@ __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock
       __syncwarp();
       if (lane_index() == 0) arrive(shared.empty[stage]);
       test_groups(f, sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
-                  tile * tile_rows + static_cast<unsigned>(2 * member), records, out);
+                  tile * tile_rows + static_cast<unsigned>(2 * member), out);
       step.next();
     }
   }
-  expand_records(f, records, out);
-  if (lane_index() == 0) f.used[static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()] = out.used;
+  if (lane_index() == 0) f.used[segment] = out.used;
 }
 
 /// The work of the thread that copies.

@@ -31,7 +31,7 @@ __device__ __forceinline__ float filter_distance(const SearchArgs& args, const C
   if (args.floats) return decode_descending(one.sum);
   const TileMetadata& rows = args.rows.tile_metadata[one.position / tile_rows];
   const double unit = int8_unit(args.model.sum, args.queries.tile_metadata[one.query / tile_rows].step, rows.step);
-  if (one.without_bias != 0) return product_distance(rows.terms[one.position % tile_rows], one.sum, unit);
+  if (one.rows != 0) return product_distance(rows.terms[one.position % tile_rows], one.sum, unit);
   return one.sum < always ? int8_distance(one.sum, unit, 0) : -static_cast<float>(infinite);
 }
 
@@ -42,13 +42,25 @@ __device__ __forceinline__ bool may_keep(const SearchArgs& args, const Candidate
 }
 /// Where groups of rows were tested, the filter's distance tells which of them pass; masked ones are among them.
 __device__ __forceinline__ bool passes_alone(const SearchArgs& args, const Candidate& one, float t) {
-  if (one.without_bias == 0) return true;
+  if (one.rows == 0) return true;
   const FilterNorms& maxima = args.rows.tile_metadata[one.position / tile_rows].maxima;
   return t < static_cast<float>(infinite) && !(t > up32(int8_bound(args.states[one.query].coeffs, maxima)));
 }
-__device__ __forceinline__ void store_candidate(const SearchArgs& args, const Candidate& one, float t,
-                                                std::uint32_t at) {
-  if (at < args.capacity) args.slots[one.query * args.capacity + at] = {one.position, t};  // the count tells the rest
+__device__ __forceinline__ void store_slot(const SearchArgs& args, std::uint32_t query, const Slot& slot,
+                                           std::uint32_t at) {
+  if (at < args.capacity) args.slots[query * args.capacity + at] = slot;  // the count tells the rest
+}
+/// take(row as a candidate, t) for each row of a candidate that stays. The t of a row of a group is made of the group's largest sum, and so at
+/// most its own.
+template <class Take>
+__device__ __forceinline__ void each_row(const SearchArgs& args, const Candidate& one, int always, const Take& take) {
+  Candidate row = one;
+  for (unsigned left = one.rows != 0 ? one.rows : 1; left != 0; left &= left - 1) {
+    row.position = one.position + static_cast<std::uint32_t>(row_of_bit(__ffs(static_cast<int>(left)) - 1));
+    if (!may_keep(args, row)) continue;
+    const float t = filter_distance(args, row, always);
+    if (passes_alone(args, row, t)) take(row, t);
+  }
 }
 __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCandidates h) {
   VICINAL_SHARED(std::uint32_t, taken, 32);
@@ -59,9 +71,9 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
     for (std::uint32_t from = 0; from < used; from += at_once) {
       const std::uint32_t count = used - from < at_once ? used - from : at_once,
                           together = candidates[from + count / 2].query / 32;
-      Candidate mine[scatter_each];
-      float t[scatter_each];
-      std::uint32_t position[scatter_each];
+      // Of each candidate the first row that stays; others of a group, of which there are few, go to their slots by themselves.
+      Slot mine[scatter_each];
+      std::uint32_t query[scatter_each], position[scatter_each];
       if (thread_index() < 32) taken[thread_index()] = 0;
       __syncthreads();
 #pragma unroll
@@ -69,12 +81,15 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
         const std::uint32_t at = static_cast<std::uint32_t>(i * scatter_threads + thread_index());
         position[i] = 0xffffffffu;
         if (at >= count) continue;
-        mine[i] = candidates[from + at];
-        if (!may_keep(h.args, mine[i])) continue;
-        t[i] = filter_distance(h.args, mine[i], h.always);
-        if (!passes_alone(h.args, mine[i], t[i])) continue;
-        if (mine[i].query / 32 == together) position[i] = atomicAdd(&taken[mine[i].query % 32], 1u);
-        else store_candidate(h.args, mine[i], t[i], atomicAdd(&h.args.counts[mine[i].query], 1u));
+        const Candidate one = candidates[from + at];
+        query[i] = one.query;
+        each_row(h.args, one, h.always, [&](const Candidate& row, float t) {
+          const Slot slot{row.position, t};
+          if (one.query / 32 != together || position[i] != 0xffffffffu)
+            return store_slot(h.args, one.query, slot, atomicAdd(&h.args.counts[one.query], 1u));
+          mine[i] = slot;
+          position[i] = atomicAdd(&taken[one.query % 32], 1u);
+        });
       }
       __syncthreads();
       if (thread_index() < 32 && taken[thread_index()] > 0)
@@ -83,7 +98,7 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < scatter_each; ++i)
-        if (position[i] != 0xffffffffu) store_candidate(h.args, mine[i], t[i], taken[mine[i].query % 32] + position[i]);
+        if (position[i] != 0xffffffffu) store_slot(h.args, query[i], mine[i], taken[query[i] % 32] + position[i]);
       __syncthreads();
     }
   }

@@ -1,11 +1,13 @@
 // SPECULATE: thresholds that are guessed from a sample of the tiles, so that one part over all tiles is enough. A share s of the rows holds
 // about s k of the k nearest, and seldom many more: the threshold becomes the estimate that a few more than s k of the sample are within. It
-// excludes as a proved one does, and is verified in the end, by k ranked rows within it. A query that has fewer (finish.cuh) is searched again
+// excludes as a proved one does, and is verified in the end, by k ranked rows within it. A part of the tiles passes first where there are many
+// queries: of what the slots then hold, thresholds are guessed again, closer. A query that has fewer (finish.cuh) is searched again
 // with proved thresholds (session.hpp). How likely that is matters to time and memory alone.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/both.hpp"
 #include "cuda/search/core/args.hpp"
@@ -18,6 +20,7 @@ struct SpeculationRule {
   std::int64_t few_queries = block_queries;  // at most, for which each further launch costs
   double deviations = 5;  // of a binomial distribution, beyond what is expected of evenly spread rows
   double rows_besides = 4;
+  std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
 
   /// Whether so many neighbours of each query of a batch are guessed.
   bool guesses(std::int64_t k, std::int64_t queries) const { return k >= least_k || queries <= few_queries; }
@@ -29,16 +32,25 @@ struct SpeculationRule {
   }
 };
 
+/// Some of the tiles, and the rank of what is found there that a threshold becomes.
+struct SampleRank {
+  std::int64_t tiles = 0, rank = 0;
+};
 /// Speculation is what a batch's thresholds are guessed from.
 struct Speculation {
-  std::int64_t tiles = 0;  // of the sample; 0: thresholds are proved
-  std::int64_t rank = 0;   // of its estimates, which the threshold is
+  SampleRank few;  // the sample of few queries; no tiles: thresholds are proved
+  SampleRank many,
+      first;  // of many queries: the sample, and the first part of the tiles, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
-  bool active() const { return tiles > 0; }
+  std::int64_t least_refined = 0;
+  bool active() const { return few.tiles > 0; }
+  bool refines(std::int64_t queries) const { return first.tiles > 0 && queries >= least_refined; }
+  const SampleRank& sample(std::int64_t queries) const { return refines(queries) ? many : few; }
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
 inline constexpr std::int64_t least_speculative_slots = 3072;   // so many take little memory
+inline constexpr std::int64_t refined_part = 4;  // a quarter of the tiles passes before guesses are refined
 
 /// The slots of a query for `k` neighbours, and for one more: twice what is expected to pass, on average. It grows with k. Quantization errors let
 /// more rows pass than are within the threshold, and the more the more columns there are: factors were measured on Gaussian rows.
@@ -65,13 +77,28 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
                                   std::int64_t dims, std::int64_t k, bool without_self, std::int64_t slots) {
   const std::int64_t want = k + (without_self ? 1 : 0);
   if (!rule.guesses(k, queries) || slots / tile_rows >= tiles) return {};
-  for (const std::int64_t part : {16, 8}) {
-    const std::int64_t sampled = std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile),
-                       rank = rule.rank(want, static_cast<double>(sampled) / static_cast<double>(tiles));
-    // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
-    if (sampled * groups_a_tile >= 4 * rank) return {sampled, rank, std::min(slots, speculative_slots(tiles, dims, k))};
-  }
-  return {};
+  const auto rank_of = [&](std::int64_t sampled) {
+    return SampleRank{sampled, rule.rank(want, static_cast<double>(sampled) / static_cast<double>(tiles))};
+  };
+  // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
+  const auto sample = [&](std::initializer_list<std::int64_t> parts) {
+    for (const std::int64_t part : parts)
+      if (const SampleRank found =
+              rank_of(std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile));
+          found.tiles * groups_a_tile >= 4 * found.rank)
+        return found;
+    return SampleRank{};
+  };
+  Speculation speculation;
+  speculation.few = sample({16, 8});
+  if (!speculation.active()) return {};
+  speculation.slots = std::min(slots, speculative_slots(tiles, dims, k));
+  speculation.least_refined = rule.least_refined;
+  // Of a long list so much passes that a closer first guess is worth a larger sample.
+  speculation.many = k <= 256 ? sample({32, 16, 8}) : speculation.few;
+  const SampleRank first = rank_of(tiles / refined_part);
+  if (first.tiles > speculation.many.tiles && first.tiles * groups_a_tile >= 8 * first.rank) speculation.first = first;
+  return speculation;
 }
 
 /// Whether a guessed threshold is proved by the query's list of k rows at most: so many were found, and the last of them, with this key, is within

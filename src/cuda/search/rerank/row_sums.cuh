@@ -3,6 +3,7 @@
 #pragma once
 #include <type_traits>
 
+#include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/differences.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
@@ -197,12 +198,27 @@ __device__ __forceinline__ double row_sums(const Ranking& args, const std::int64
   return element_sums<sum, floats>(args, rows, query);
 }
 
+/// Rows that a warp ranks come from all over memory: those of eight from `from` on are asked for ahead, the first four lines of 128 bytes of each
+/// row. Of many rows of four lines and more memory has enough to do.
+template <bool floats>
+__device__ __forceinline__ void prefetch_rows(const Ranking& args, const std::uint32_t* chosen, std::uint32_t count,
+                                              std::uint32_t from) {
+  const bool bytes = args.rows.dtype == DType::u8 || args.rows.dtype == DType::i8;
+  const std::int64_t row = args.rows.dims * (floats ? 4 : bytes ? 1 : 0), at = lane_index() % 4 * 128;
+  if (count > 512 && row > 256) return;
+  const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / 4);
+  if (which < count && at < row)
+    prefetch_line(static_cast<const unsigned char*>(args.rows.rows) + chosen[which] * row + at);
+}
+
 /// Words of some rows for a query, by `warps` warps of which this is one.
 template <class Form, Sum sum, bool floats>
 __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking& ranking, std::int64_t query_row,
                                           const std::uint32_t* chosen, std::uint32_t count, std::uint32_t warp,
                                           std::uint32_t warps, typename Form::Word* words) {
   for (std::uint32_t from = warp * rows_a_warp; from < count; from += warps * rows_a_warp) {
+    prefetch_rows<floats>(ranking, chosen, count, from);
+    prefetch_rows<floats>(ranking, chosen, count, from + warps * rows_a_warp);
     const std::uint32_t two = from + static_cast<std::uint32_t>(lane_index() / 8 * 2),
                         which = from + static_cast<std::uint32_t>(lane_index() / 4);
     const std::int64_t rows[2] = {chosen[two < count ? two : from], chosen[two + 1 < count ? two + 1 : from]};

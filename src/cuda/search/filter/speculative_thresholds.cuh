@@ -1,0 +1,173 @@
+// SPECULATE, on the device: a query's threshold is guessed from the sample that the filter took of the tiles, and guessed again when a first part
+// of the tiles has passed: that is a larger sample, of rows that are in the slots already. A block a query. Nothing is proved of a guess, and
+// any would be sound (speculate.hpp).
+#pragma once
+#include "cuda/search/filter/initial_thresholds.cuh"
+#include "cuda/search/filter/speculate.hpp"
+
+namespace vicinal::cuda {
+
+/// How near rows of a tile look: a number that grows with the distance that a row is likely to have. Quantization errors have no direction, so that
+/// they seldom add up; but within clusters tighter than a step they are all there is of a distance.
+class Nearness {
+ public:
+  __device__ __forceinline__ Nearness(const SearchArgs& args, const QuantizedQuery& query, const TileMetadata& metadata)
+      : products_(args.model.sum == Sum::products),
+        slack_(products_ ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))
+                         : metadata.e + static_cast<float>(query.norms.e)),
+        beside_(products_ ? slack_ / sqrtf(static_cast<float>(args.model.dims))
+                          : metadata.e * metadata.e + slack_ * slack_) {}
+  /// Of a row with this filter distance.
+  __device__ __forceinline__ float of(float t) const { return t + beside_; }
+  /// Up to which rows pass, where distances up to this do: they may look nearer than they are.
+  __device__ __forceinline__ float limit(float distance, float square) const {
+    const float reach = distance + slack_;
+    return products_ ? reach : reach * reach - square;
+  }
+
+ private:
+  bool products_;
+  float slack_, beside_;
+};
+/// The distance that rows of this nearness are likely to have.
+__device__ __forceinline__ float likely_distance(const SearchArgs& args, float nearness, float square) {
+  if (args.model.sum == Sum::products) return nearness;
+  return sqrtf(square + nearness > 0 ? square + nearness : 0);
+}
+
+/// How many rows of all are within a limit, where so many groups of 16 of a sample have one that is.
+__device__ __forceinline__ float rows_within(const SearchArgs& args, float groups, float of_groups) {
+  return static_cast<float>(args.rows.count) * (1 - powf(1 - groups / of_groups, 1.0F / (tile_rows / groups_a_tile)));
+}
+
+struct SpeculativeThresholds {
+  SearchArgs args;
+  const int* nearest;  // Filter's
+  std::int64_t groups;
+  std::uint32_t rank;  // of the number that is the threshold
+  unsigned* crowded;   // counts queries that more rows would pass for than they have slots
+};
+inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
+  return groups * static_cast<std::int64_t>(sizeof(float));
+}
+
+/// take(tile of the sample, its position) for those of this thread.
+template <class Take>
+__device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s, const Take& take) {
+  Visits far = s.args.visits;
+  far.step = s.args.visits.at(thread_count());
+  std::int64_t tile = s.args.visits.at(thread_index());
+  for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count(), tile = far.after(tile))
+    take(t, tile);
+}
+
+/// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what
+/// becomes of it.
+__global__ void __launch_bounds__(initial_threads) speculative_thresholds(SpeculativeThresholds s) {
+  VICINAL_SHARED(unsigned, scratch, 260);
+  VICINAL_SHARED(unsigned, bins, likely_bins);
+  VICINAL_SHARED(float, few, likely_few);
+  const SearchArgs& args = s.args;
+  const std::int64_t position = blockIdx.x, tiles = s.groups / groups_a_tile;
+  const QuantizedQuery query = args.queries.quantized[position];
+  const auto square = static_cast<float>(query.square);
+  const float step = args.queries.tile_metadata[position / tile_rows].step;
+  auto* const kept = dynamic_shared<float>();
+  each_sampled_tile(s, [&](std::int64_t t, std::int64_t tile) {
+    const TileMetadata& metadata = args.rows.tile_metadata[tile];
+    const Nearness nearness(args, query, metadata);
+    const auto unit = static_cast<float>(int8_unit(args.model.sum, step, metadata.step));
+    const auto* const mine = reinterpret_cast<const int4*>(s.nearest + position * s.groups + t * groups_a_tile);
+    const int4 low = mine[0], high = mine[1];
+    const int sums[groups_a_tile] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int g = 0; g < groups_a_tile; ++g)
+      kept[g * tiles + t] =
+          is_valid(args, sums[g]) ? nearness.of(-static_cast<float>(sums[g]) * unit) : static_cast<float>(infinite);
+  });
+  __syncthreads();
+  // The guess, and how many rows would pass.
+  const float kth = block_kth_number(kept, s.groups, s.rank, bins, scratch, few);
+  const float distance = likely_distance(args, kth, square);
+  if (!is_finite(static_cast<double>(distance))) return;
+  unsigned within = 0, all = 0;
+  each_sampled_tile(s, [&](std::int64_t t, std::int64_t tile) {
+    const float limit = Nearness(args, query, args.rows.tile_metadata[tile]).limit(distance, square);
+#pragma unroll
+    for (int g = 0; g < groups_a_tile; ++g) within += kept[g * tiles + t] <= limit ? 1u : 0u;
+  });
+  __syncthreads();
+  block_sum_before(within, all, scratch);
+  if (thread_index() != 0) return;
+  tighten(args, position, value_of_upper(args.model, static_cast<double>(distance), query.scale));
+  const float passes = rows_within(args, static_cast<float>(all), static_cast<float>(s.groups));
+  if (passes <= static_cast<float>(args.capacity)) return;
+  give_up(args, position);
+  args.counts[position] = static_cast<std::uint32_t>(passes);
+  atomicAdd(s.crowded, 1u);
+}
+
+/// Where many queries of a batch are left out of the pass, guesses of the others are poor as well, or blocks without those would be of other sizes:
+/// all are left to proved thresholds.
+struct LeaveToProof {
+  SearchArgs args;
+  const unsigned* crowded = nullptr;
+  std::int64_t most = 0;
+};
+__global__ void leave_to_proof(LeaveToProof l) {
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (position >= l.args.queries.count || static_cast<std::int64_t>(*l.crowded) <= l.most) return;
+  give_up(l.args, position);
+  l.args.counts[position] = 0;
+}
+
+/// When a first part of the tiles has passed, slots hold all of its rows that may be within the threshold so far.
+struct RefinedThresholds {
+  SearchArgs args;
+  std::uint32_t rank;  // of what passed, that the threshold becomes
+  std::int64_t room;   // numbers that shared memory has room for
+};
+inline constexpr int refining_threads = 128;
+/// So many slots of a query are looked at: it has that many of a quarter of the rows where twice what is expected passes.
+inline std::int64_t refined_room(std::int64_t capacity) { return std::min<std::int64_t>(capacity / 2, 1 << 14); }
+
+/// The threshold of a query becomes what looks as far as the rank-th of its slots. Where many of those nearer ones share groups of 16 rows, the part
+/// is no fair sample: near rows lie together, and the threshold stays.
+__global__ void __launch_bounds__(refining_threads) refine_thresholds(RefinedThresholds r) {
+  constexpr unsigned marks = 1 << 15;  // bits, of groups by number; those of more groups share one
+  VICINAL_SHARED(unsigned, scratch, 260);
+  VICINAL_SHARED(unsigned, bins, likely_bins);
+  VICINAL_SHARED(float, few, likely_few);
+  VICINAL_SHARED(unsigned, marked, marks / 32);
+  const SearchArgs& args = r.args;
+  const std::int64_t position = blockIdx.x;
+  const std::uint32_t found = args.counts[position];
+  if (args.states[position].overflowed || found > args.capacity || found > r.room || found < r.rank) return;
+  const QuantizedQuery query = args.queries.quantized[position];
+  const Slot* const slots = args.slots + position * args.capacity;
+  auto* const kept = dynamic_shared<float>();
+  const auto threads = static_cast<std::uint32_t>(thread_count());
+  for (auto i = static_cast<std::uint32_t>(thread_index()); i < found; i += threads) {
+    const Slot slot = slots[i];
+    kept[i] = Nearness(args, query, args.rows.tile_metadata[slot.position / tile_rows]).of(slot.t);
+  }
+  for (auto i = static_cast<std::uint32_t>(thread_index()); i < marks / 32; i += threads) marked[i] = 0;
+  __syncthreads();
+  const float kth = block_kth_number(kept, found, r.rank, bins, scratch, few);
+  const float distance = likely_distance(args, kth, static_cast<float>(query.square));
+  unsigned alone = 0, all = 0;
+  for (auto i = static_cast<std::uint32_t>(thread_index()); i < found; i += threads) {
+    if (!(kept[i] <= kth)) continue;
+    const std::uint32_t row = slots[i].position % tile_rows, tile = slots[i].position / tile_rows,
+                        group = (tile * 8 + row / 64 * 4 + row % 8 / 2) * 0x9e3779b1u >> 17;
+    const unsigned bit = 1u << (group % 32);
+    alone += (atomicOr(&marked[group / 32], bit) & bit) == 0 ? 1u : 0u;
+  }
+  __syncthreads();
+  block_sum_before(alone, all, scratch);
+  if (thread_index() != 0 || !is_finite(static_cast<double>(distance))) return;
+  if (all + all / 8 + 4 < r.rank) return;
+  tighten(args, position, value_of_upper(args.model, static_cast<double>(distance), query.scale));
+}
+
+}  // namespace vicinal::cuda
