@@ -27,7 +27,9 @@ struct Sample {
       : rows(static_cast<std::size_t>(tiles)), of_queries(1), quantized(queries),
         states(queries), task{.args = {.rows = {},
                                        .queries = {},
-                                       .model = int8_model(metric, DistanceType::f32, dims, 1.0)},
+                                       .model = int8_model(metric, DistanceType::f32, dims, 1.0),
+                                       .choice = {},
+                                       .visits = {}},
                               .nearest = nullptr,
                               .groups = sampled * groups_a_tile,
                               .want = want} {
@@ -87,7 +89,9 @@ void check(Metric metric, std::int64_t tiles, std::int64_t sampled, std::uint32_
   for (std::int64_t query = 0; query < queries; ++query) {
     const double least = sample.least(query), is = sample.states[static_cast<std::size_t>(query)].threshold_key;
     ASSERT_GE(is, least) << "query " << query;  // fewer groups than are wanted would be within it
-    if (loose > 0 && least < infinite) ASSERT_LE(is, least + loose * std::abs(least)) << "query " << query;
+    if (loose > 0 && least < infinite) {
+      ASSERT_LE(is, least + loose * std::abs(least)) << "query " << query;
+    }
   }
 }
 
