@@ -72,20 +72,20 @@ class KeptBlocks {
   std::size_t next_ = 0;
 };
 
+#if defined(VICINAL_SANITIZED)
+constexpr std::size_t kept_to = 0;  // a sanitizer sees what is used after it was given back
+#else
 constexpr std::size_t kept_to = 16 << 10;
+#endif
 constexpr std::size_t lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
 void* acquire_small(std::size_t bytes) noexcept {
-#if !defined(VICINAL_SANITIZED)
   if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr)
     if (void* const at = kept->take(lines(bytes))) return at;
-#endif
   return std::aligned_alloc(64, lines(bytes));
 }
 void release_small(void* at, std::size_t bytes) noexcept {
-#if !defined(VICINAL_SANITIZED)
   if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr) return kept->keep(at, lines(bytes));
-#endif
   std::free(at);
 }
 
