@@ -181,6 +181,27 @@ def test_few_columns_have_trees(data):
         assert isinstance(mine.kneighbors(), vicinal.Neighbors) == (columns == 6)
 
 
+@pytest.mark.parametrize("name", ["NearestNeighbors", "KNeighborsRegressor", "RadiusNeighborsRegressor"])
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+@pytest.mark.parametrize("metric", ["minkowski", "manhattan", "chebyshev"])
+def test_many_rows_of_few_columns_are_served_where_that_is_faster(rng, name, columns, metric):
+    x, queries = rng.integers(0, 40, (1024, columns)) / 8, rng.integers(0, 40, (70, columns)) / 8
+    few = getattr(ours, name)(metric=metric).fit(x[:1023], x[:1023, 0])
+    assert few._fit_method == "kd_tree"
+    served = columns >= 3 or name.startswith("K")
+    mine, tree = (getattr(module, name)(metric=metric).fit(x, x[:, 0]) for module in (ours, theirs))
+    assert mine._fit_method == ("brute" if served else "kd_tree") and mine.algorithm == "auto"
+    if name != "RadiusNeighborsRegressor":
+        assert isinstance(mine.kneighbors(queries), vicinal.Neighbors) == served
+        for one in (queries, None):
+            np.testing.assert_allclose(mine.kneighbors(one)[0], tree.kneighbors(one)[0], rtol=1e-12)
+    if name != "KNeighborsRegressor":
+        for one in (queries, None):  # no distance is at the boundary
+            found, want = mine.radius_neighbors(one, 0.3), tree.radius_neighbors(one, 0.3)
+            for some, others in zip(found[1], want[1]):
+                np.testing.assert_array_equal(np.sort(some), np.sort(others))
+
+
 def test_copies_and_execution(data):
     x, _, queries = data
     heard = []

@@ -6,8 +6,9 @@ Each class is scikit-learn's own of the same name with its search replaced: para
 errors and everything downstream of the neighbours are scikit-learn's. ``kneighbors_graph`` and ``radius_neighbors_graph`` are its
 functions of those names over these classes. Served are dense rows under euclidean,
 sqeuclidean, manhattan, chebyshev and cosine (by any of their names, and minkowski with p of 1, 2 and infinity), with
-algorithm="brute", or "auto" and more than five columns; the rest (sparse rows, other metrics, trees asked for by name, and
-few columns, where trees are faster) is left to scikit-learn, whose code runs as if vicinal were not there. ``vicinal.accel`` tells which calls went where.
+algorithm="brute", or "auto" but for few rows of few columns; the rest (sparse rows, other metrics, trees asked for by name, and up to five columns of
+less than 1024 rows, or one or two columns where radii are searched too, where scikit-learn's trees are faster) is left to scikit-learn, whose code
+runs as if vicinal were not there. ``vicinal.accel`` tells which calls went where.
 
 Distances are float64, exact and certified; ties go to the smaller index. Where a pair (distances, indices) is
 returned, it is a ``vicinal.Neighbors`` with ``.certificate`` and ``.stats``. Tensors of torch and arrays of cupy are taken
@@ -27,7 +28,7 @@ try:
     from joblib import effective_n_jobs
     from scipy.sparse import issparse
     from sklearn import neighbors as theirs
-    from sklearn.utils.validation import _num_features, check_is_fitted, validate_data
+    from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError("vicinal.neighbors needs scikit-learn 1.6 or newer (pip install scikit-learn)") from error
 
@@ -35,7 +36,6 @@ from . import accel
 from ._corpus import Corpus
 from ._graph import knn_graph
 from ._namespaces import to_host
-from ._range import range_search
 
 __all__ = [
     "NearestNeighbors", "KNeighborsTransformer", "RadiusNeighborsTransformer", "KNeighborsClassifier",
@@ -49,8 +49,9 @@ _METRICS = {
     "l1": "l1", "chebyshev": "linf", "cosine": "cosine",
 }  # fmt: skip
 _POWERS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
-# 100,000 rows among themselves on 2 cores: a KD tree is 1.5 times as fast with 2 and 3 columns, 1.4 times with 5; with 8 it is far behind.
-_COLUMNS_OF_TREES = 5
+# Up to five columns scikit-learn takes a tree, and so do we from 1,024 rows on. By the time of one core, of 2,000 to 100,000 rows, ours takes 0.9 to 0.14 of
+# its time for the 10 nearest; for radii of 20 rows 0.9 to 0.25 with three to five columns, but 1.2 to 3 times as long with one or two. Fewer rows than that have no tree.
+_COLUMNS_OF_TREES, _ROWS_OF_TREES, _COLUMNS_OF_RADII = 5, 1024, 3
 _EXECUTION = {"device": [str], "memory": [Integral, str, None], "progress": [callable, "boolean", None]}
 
 
@@ -75,12 +76,12 @@ def _rows(x: np.ndarray) -> np.ndarray:
     return x if x.dtype.kind in "fiub" and x.dtype.itemsize <= 8 else x.astype(np.float64)
 
 
-def _columns(x: Any) -> int:
-    """0 of what is no table: scikit-learn will say so."""
+def _sizes(x: Any) -> tuple[int, int]:
+    """Rows and columns; none of what is no table: scikit-learn will say so."""
     try:
-        return _num_features(x)
+        return _num_samples(x), _num_features(x)
     except (TypeError, ValueError):
-        return 0
+        return 0, 0
 
 
 class _Exact:
@@ -94,7 +95,7 @@ class _Exact:
 
     def _fit(self, X: Any, y: Any = None) -> Any:
         algorithm = self.algorithm
-        if algorithm == "auto" and self._served_metric() is not None and _columns(X) > _COLUMNS_OF_TREES:
+        if algorithm == "auto" and self._served_metric() is not None and self._is_faster(X):
             self.algorithm = "brute"  # no tree need be built
         try:
             super()._fit(to_host(X), to_host(y))
@@ -103,6 +104,12 @@ class _Exact:
         served = self._fit_method == "brute" and not issparse(self._fit_X) and self._served_metric() is not None
         self._prepared = _Prepared() if served else None
         return self
+
+    def _is_faster(self, X: Any) -> bool:
+        """Than what scikit-learn would choose for these rows."""
+        rows, columns = _sizes(X)
+        fewest = _COLUMNS_OF_RADII if isinstance(self, _RadiusNeighbors) else 1
+        return columns > _COLUMNS_OF_TREES or (columns >= fewest and rows >= _ROWS_OF_TREES)
 
     def _served_metric(self) -> str | None:
         """vicinal's name of the metric that the parameters ask for, or None."""
@@ -211,11 +218,10 @@ class _RadiusNeighbors(_Exact):
             with accel.noted(self, "radius_neighbors", accel.SCIKIT_LEARN):
                 return super().radius_neighbors(X, radius, return_distance, sort_results)
         with accel.noted(self, "radius_neighbors", accel.VICINAL):
-            rows = _rows(self._fit_X)
-            found = range_search(
-                rows, rows if X is None else self._queries(X), float(self.radius if radius is None else radius),
-                distance_type="f64", **self._search_options(),
-            )  # fmt: skip
+            queries, execution = _rows(self._fit_X) if X is None else self._queries(X), self._execution()
+            del execution["device"]  # the corpus knows it
+            within = float(self.radius if radius is None else radius)
+            found = self._corpus().range_search(queries, within, distance_type="f64", **execution)
         if not sort_results:
             found = found.by_id()
         distances, ids, ends = found.distances, found.ids, found.offsets[1:]
