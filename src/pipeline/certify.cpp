@@ -14,10 +14,12 @@ bool proved(const NeighborsView& out, const SearchSpec& spec, std::int64_t row, 
   constexpr double infinite = std::numeric_limits<double>::infinity();
   // -inf marks a query that was given up: its row of `out` was not written, and must not be read.
   if (verified_radius == -infinite) return false;
+  if (verified_radius == infinite && found == unknown_count)
+    return true;  // nothing was left out, as a device says of most
   const std::int64_t needed = needed_rows(spec, row);
   // A bound says what was left out of what was seen; it cannot say that rows were never looked at. Their number can.
   if (found != unknown_count && (found != needed || (out.counts != nullptr && out.counts[row] != found))) return false;
-  if (verified_radius == infinite || needed == 0) return true;  // nothing was left out
+  if (verified_radius == infinite || needed == 0) return true;
   return load_key(out.distances, out.type, descending(spec.metric), row * out.k + needed - 1) <= verified_radius;
 }
 

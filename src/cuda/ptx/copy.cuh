@@ -19,6 +19,12 @@ __device__ __forceinline__ void copy_16(void* shared, const void* global) {
   std::memcpy(shared, global, 16);
 #endif
 }
+/// Asks for bytes, a multiple of 16, to come from memory to the second-level cache; nothing waits for them.
+__device__ __forceinline__ void prefetch_bulk([[maybe_unused]] const void* global, [[maybe_unused]] unsigned bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
 /// Copies since the last call are one group.
 __device__ __forceinline__ void commit_copies() {
   random_delay();

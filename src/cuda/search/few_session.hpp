@@ -1,4 +1,4 @@
-// The session of a few queries against a kept corpus: two launches and one wait. What their kernels cannot answer, bad rows among it, goes through the
+// The session of a few queries against a kept corpus: one launch and one wait. What its kernel cannot answer, bad rows among it, goes through the
 // usual session from the beginning.
 #pragma once
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/search/few/finish.cuh"
 #include "cuda/search/few/search.cuh"
 #include "cuda/search/few/workspace.hpp"
 #include "cuda/search/output/results.hpp"
@@ -129,6 +128,7 @@ class FewSession final : public Session {
             .transform = kept_->transform,
             .visits = visits_of(rows.tiles()),
             .state = space.state()};
+    few.per_count = 1 / static_cast<double>(few.visits.count);
     few.k = static_cast<int>(spec_.k);
     few.blocks =
         static_cast<int>(std::min<std::int64_t>({rows.tiles(), std::int64_t{device_.multiprocessors}, few_blocks}));
@@ -144,7 +144,6 @@ class FewSession final : public Session {
     const auto kernel =
         narrow ? (one ? few_search<64, 1> : few_search<64, 2>) : (one ? few_search<128, 1> : few_search<128, 2>);
     device_.launch()(few.blocks, few_block_threads, few_memory(narrow ? 64 : 128).all, kernel, few);
-    device_.launch().next(few.count, few_finish_threads, few_words * 8, few_finish, few);
   }
 
   /// What certify asks of each query, and the counts; false where a flag is set. there: the answer is, where certify does not see it.

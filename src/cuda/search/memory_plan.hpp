@@ -72,7 +72,7 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   Speculation speculation;
   if (guesses(precision, filter_sum_of(problem.metric)) && problem.filter_bytes == 0 &&
       at_once(plan, problem.corpus.rows, problem.prepared))
-    speculation = speculation_of(SpeculationRule(), tiles, problem.corpus.cols, k, true, slots);
+    speculation = speculation_of(SpeculationRule(), batch, tiles, problem.corpus.cols, k, true, slots);
   const std::int64_t proved = speculation.active() ? repeated_batch(batch, slots, speculation) : batch;
   std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
                                      candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));

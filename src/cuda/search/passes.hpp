@@ -53,8 +53,7 @@ class FilterPasses {
       if (samples_first(tiles, want, args.capacity)) {
         part = sample_tiles(tiles, want);
         sample(f, part);
-        device_.launch()(args.queries.count, initial_threads, initial_thresholds_memory(f.groups), initial_thresholds,
-                         thresholds_of(f, want));
+        bound_sample(thresholds_of(f, want));
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
@@ -97,6 +96,14 @@ class FilterPasses {
     f.groups = tiles * groups_a_tile;
     f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
     run<true>(f);
+  }
+  void bound_sample(const InitialThresholds& s) {
+    const std::int64_t count = s.args.queries.count;
+    if (!thresholds_by_warp(s))
+      return device_.launch()(count, initial_threads, initial_thresholds_memory(s.groups), initial_thresholds, s);
+    constexpr std::int64_t warps = initial_threads / 32;
+    device_.launch()(std::min((count + warps - 1) / warps, std::int64_t{device_.multiprocessors} * thresholds_blocks),
+                     initial_threads, 0, initial_thresholds_by_warp, s);
   }
   static InitialThresholds thresholds_of(const Filter& f, std::int64_t want) {
     return {.args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)};

@@ -28,9 +28,10 @@ struct Rates {
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
   double guessed = 1.0e-7, guessed_root = 3.1e-9,
          guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
-  double resident_pair = 3e-11, resident_element = 8e-14;  // of the canonical precision, of rows that stay in registers
+  double resident_pair = 8e-12,
+         resident_element = 1.2e-13;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
-         listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
+         listed = 1.1e-10;  // of the canonical precision, and a neighbour of its lists
 };
 
 /// It returns the seconds in which rows of the host come to the device.
@@ -93,7 +94,7 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
   const auto k = static_cast<double>(problem.k);
-  if (guesses(precision, sum) && problem.k >= SpeculationRule().least_k &&
+  if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch) &&
       at_once(plan, problem.corpus.rows, problem.prepared))
     return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +

@@ -60,8 +60,8 @@ class CudaSession final : public Session {
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, (corpus.rows + tile_rows - 1) / tile_rows, corpus.cols, spec.k,
-                                    choice_.choice().without_self, slots_of(plan));
+      speculation_ = speculation_of(device.speculation, plan.query_batch, (corpus.rows + tile_rows - 1) / tile_rows,
+                                    corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
     preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
@@ -108,7 +108,8 @@ class CudaSession final : public Session {
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
+    if (!filters_)
+      exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else if (speculates_) passes_.speculate(args(), speculation_);

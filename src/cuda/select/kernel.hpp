@@ -65,6 +65,25 @@ inline Workspace merge_workspace(FormName form, std::int64_t n, std::int64_t k) 
   return {2 * merge_words(form, n, k) * word_size(form), 0, 0};
 }
 
+// Long lists of packed words are sorted by a sample (sample_sort.cuh); others are merged.
+inline constexpr int most_sample_sort_buckets = 128, sample_sort_samples = 4096;
+/// Buckets have about 1,200 to 2,400 words each, and hardly one has the 4,096 that shared memory holds: the most buckets have fewer, since each has fewer samples.
+inline int sample_sort_buckets(std::int64_t n) {
+  const std::int64_t buckets = power_of_two(divide_up(n, 2400));
+  return static_cast<int>(buckets < most_sample_sort_buckets ? buckets : power_of_two(divide_up(n, 1800)));
+}
+VICINAL_BOTH int sample_sort_oversampling(int buckets) {
+  return buckets < most_sample_sort_buckets ? 64 : sample_sort_samples / buckets;
+}
+inline bool sorted_by_sample(FormName form, std::int64_t n) {
+  return form == FormName::packed && n > most_tile(form) && sample_sort_buckets(n) <= most_sample_sort_buckets;
+}
+inline Workspace sample_sort_workspace(std::int64_t n) { return {8 * n + 16 * sample_sort_buckets(n), 0, 0}; }
+/// What run_sort works in; merge_workspace(form, n, n) is enough for either way.
+inline Workspace sort_workspace(FormName form, std::int64_t n) {
+  return sorted_by_sample(form, n) ? sample_sort_workspace(n) : merge_workspace(form, n, n);
+}
+
 // bitonic: lists of K words, a power of two. Tiles reduce to one list each, as long as two lists fit into a tile.
 struct BitonicPlan {
   std::int64_t list, tile;  // words
@@ -123,7 +142,8 @@ inline SpeculativeThreshold speculate(std::int64_t cols, std::int64_t k, std::in
       static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));  // more than one run: rows may be sorted
   while (static_cast<double>(rank) * std::log(static_cast<double>(rank) / mean) - static_cast<double>(rank) + mean < 21)
     ++rank;
-  const std::int64_t most = rank + std::max<std::int64_t>(1, rank / 4);
+  // A threshold is found in fewer steps where it may be a little higher; of many samples a little is less.
+  const std::int64_t most = rank + std::max<std::int64_t>(1, rank / (rank < 256 ? 4 : 16));
   if (most > samples * blocks / 2) return speculative;
   speculative.samples = static_cast<int>(samples);
   speculative.run = run;
@@ -168,8 +188,9 @@ inline SieveGridPlan sieve_grid_plan(std::int64_t cols, std::int64_t k, int size
   SieveGridPlan plan;
   plan.in_block = k <= sieve_most_k(form);
   // Long rows have more samples, so that what is found stays some times k; the smallest of all samplers fit into one block.
-  constexpr std::int64_t per_block = 4096, most_kept = 8192;
-  int samplers = static_cast<int>(std::clamp<std::int64_t>(cols / 256 / per_block, 1, 64));
+  constexpr std::int64_t per_block = 4096, most_kept = 8192, long_k = 16384;
+  int samplers =
+      static_cast<int>(std::min<std::int64_t>(64, std::max(cols / 256 / per_block, power_of_two(k / long_k))));
   for (;; samplers /= 2) {
     plan.speculative = speculate(cols, k, per_block, samplers, 32 / size);
     if (plan.speculative.samples == 0) {
@@ -189,7 +210,7 @@ inline Workspace sieve_grid_workspace(std::int64_t cols, std::int64_t k, int siz
   const SieveGridPlan plan = sieve_grid_plan(cols, k, size, form);
   const std::int64_t word = word_size(form);
   Workspace workspace{word * (1 + plan.samplers * plan.kept) + 8 + 4 + 16, 0, 0};
-  if (!plan.in_block) workspace.row += merge_workspace(form, plan.most_found, plan.most_found).row;
+  if (!plan.in_block) workspace.row += sort_workspace(form, plan.most_found).row;
   return workspace;
 }
 
@@ -249,7 +270,7 @@ struct SelectKernel {
 
 template <class Launch>
 void run_merge(Launch& launch, const SelectBatch& batch);
-/// Sorts the k words of each row of batch.list, in place; needs merge_workspace(form, k, k).
+/// Sorts the k words of each row of batch.list, in place; needs sort_workspace(form, k).
 template <class Launch>
 void run_sort(Launch& launch, const SelectBatch& batch);
 /// Writes what the words stand for; words alone must be sorted where the values are floating-point.

@@ -3,7 +3,7 @@
 // special case: each block merges one tile of the result, whose two ranges merge path finds. The same kernels sort the k words
 // that another algorithm selected.
 #pragma once
-#include "cuda/select/kernel.hpp"
+#include "cuda/select/sample_sort.cuh"
 
 namespace vicinal::cuda {
 
@@ -170,6 +170,7 @@ void run_merge(Launch& launch, const SelectBatch& batch) {
 
 template <class Launch>
 void run_sort(Launch& launch, const SelectBatch& batch) {
+  if (sorted_by_sample(batch.form, batch.k)) return sample_sort<Packed>(launch, batch);
   with_form(batch.form, [&]<class Form>() {
     merge_sort<Form>(launch, batch,
                      {batch.rows, static_cast<const typename Form::Word*>(batch.list), batch.k, batch.k});

@@ -36,7 +36,7 @@ SelectPlan<Launch> plan_select(const SelectArgs& task, int multiprocessors, std:
 
   const SelectShape shape = {plan.form, cols, task.k, facts.size, multiprocessors};
   const Workspace workspace = plan.kernel->workspace != nullptr ? plan.kernel->workspace(shape) : Workspace{};
-  const Workspace sort = plan.sort ? merge_workspace(plan.form, task.k, task.k) : Workspace{};
+  const Workspace sort = plan.sort ? sort_workspace(plan.form, task.k) : Workspace{};
 
   const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   if (workspace.worker > 0)

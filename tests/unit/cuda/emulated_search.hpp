@@ -46,7 +46,7 @@ struct Device : emulated::Device {
   int multiprocessors = 3;
   std::int64_t shared_bytes = 227 << 10;  // that a block may have
   std::int64_t packed_rows = cuda::most_packed_rows;
-  cuda::SpeculationRule speculation;
+  cuda::SpeculationRule speculation{.few_queries = 0};  // tests that are of guesses ask for them
   Launches seen;
   bool unchecked = false;  // guesses of thresholds are not verified
 
@@ -92,7 +92,7 @@ struct Ask {
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   bool wgmma = false;  // on a device of compute capability 9.0
-  cuda::SpeculationRule speculation = {};
+  cuda::SpeculationRule speculation = {.few_queries = 0};
   bool unchecked = false;
   int multiprocessors = 3;
 };

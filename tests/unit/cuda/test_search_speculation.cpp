@@ -23,7 +23,7 @@ constexpr std::int64_t dims = 12, rows = 1100;
 /// Guesses of few neighbours from a small sample; most of them hold. besides: fewer make guesses that are too low, and -1000 all of them.
 constexpr double mostly = 1.5, seldom = -1, never = -1000;
 cuda::SpeculationRule guessing(double besides) {
-  return {.least_k = 3, .deviations = besides == mostly ? 1.0 : 0.0, .rows_besides = besides};
+  return {.least_k = 3, .few_queries = 0, .deviations = besides == mostly ? 1.0 : 0.0, .rows_besides = besides};
 }
 
 /// The search beside the CPU's answer, of guesses that hold and of those that do not.
@@ -51,6 +51,20 @@ TEST(CudaSpeculation, GuessesThatHoldTakeOnePass) {
   EXPECT_EQ(proved.launches.guessed, 0);
   EXPECT_EQ(proved.launches.proved, 1);
   expect_same(got.result, proved.result);
+}
+
+TEST(CudaSpeculation, FewQueriesGuessFewNeighboursToo) {
+  constexpr std::int64_t many = 3200;  // 25 tiles, of which four are a sample
+  const std::vector<float> corpus = gaussian(63, many * dims), queries = gaussian(64, 20 * dims);
+  for (const std::int64_t k : {1, 7}) {
+    const Ask ask{.options = {.k = k}, .slots = 100, .speculation = {}};
+    const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+    EXPECT_EQ(got.launches.guessed, k == 1 ? 1 : 0);  // of 7 the sample would not tell enough rows apart
+    EXPECT_LE(got.used_bytes, got.planned_bytes);
+    KnnOptions options = ask.options;
+    options.run.device = "cpu";
+    expect_same(got.result, knn(view(corpus, dims), view(queries, dims), options));
+  }
 }
 
 TEST(CudaSpeculation, MissedQueriesSeeAllRowsAgain) {
@@ -174,7 +188,7 @@ TEST(CudaSpeculation, SlotsThatAreTooFew) {
     const Ask ask{.options = {.k = many ? 10 : 3},
                   .slots = many ? 30 : 6,
                   .there = !many,
-                  .speculation = {.least_k = 3, .deviations = 0, .rows_besides = many ? never : 3.0}};
+                  .speculation = {.least_k = 3, .few_queries = 0, .deviations = 0, .rows_besides = many ? never : 3.0}};
     KnnOptions options = ask.options;
     options.run.device = "cpu";
     const Points asked = view(queries, dims).slice(0, many ? 320 : 30);

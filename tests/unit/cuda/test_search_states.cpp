@@ -25,6 +25,7 @@ struct Devices {
   CudaDevices all{{{&h100, ""}, {&a100, ""}, {&rtx, ""}, {&wide, ""}}, ""};
   Devices() {
     h100.runtime().multiprocessors = 12;
+    h100.runtime().speculation = {};  // as it is
     wide.runtime().packed_rows = 100;
     a100.runtime().speculation = wide.runtime().speculation = {.least_k = 3, .deviations = 0, .rows_besides = -1};
     rtx.runtime().speculation = {.least_k = 1, .deviations = 0, .rows_besides = -1000};

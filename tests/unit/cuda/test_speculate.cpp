@@ -15,14 +15,19 @@ TEST(Speculate, RanksOfASample) {
   EXPECT_EQ(fixed.rank(1000, 1.0 / 8), 182);  // 125 expected, 5 deviations of 10.46, and 4
   EXPECT_EQ(fixed.rank(100, 1.0 / 16), 23);
   EXPECT_EQ((cuda::SpeculationRule{.least_k = 1, .deviations = 0, .rows_besides = -1000}).rank(100, 0.5), 1);
-  const cuda::Speculation million = cuda::speculation_of(fixed, 8192, 128, 100, false, 4096);
+  const cuda::Speculation million = cuda::speculation_of(fixed, 1000, 8192, 128, 100, false, 4096);
   EXPECT_EQ(million.tiles, 512);
   EXPECT_EQ(million.rank, 23);
   EXPECT_LT(million.slots, 4096);
-  EXPECT_FALSE(cuda::speculation_of(fixed, 8192, 128, 15, false, 4096).active());
-  EXPECT_FALSE(cuda::speculation_of(fixed, 32, 128, 100, false, 4096).active());  // all rows have slots
-  EXPECT_FALSE(cuda::speculation_of(fixed, 100, 128, 1000, false, 4096).active());
-  EXPECT_LE(cuda::speculation_of(fixed, 1 << 20, 128, 100, false, 1 << 20).tiles * cuda::groups_a_tile,
+  EXPECT_FALSE(cuda::speculation_of(fixed, 1000, 8192, 128, 15, false, 4096).active());
+  // Of few queries all lists are guessed, with slots for many more than are expected to pass.
+  const cuda::Speculation few = cuda::speculation_of(fixed, 256, 8192, 128, 1, false, 4096);
+  EXPECT_EQ(few.rank, 6);
+  EXPECT_GE(few.slots, 20 * few.rank * 8192 / few.tiles);
+  EXPECT_FALSE(cuda::speculation_of(fixed, 257, 8192, 128, 1, false, 4096).active());
+  EXPECT_FALSE(cuda::speculation_of(fixed, 1000, 32, 128, 100, false, 4096).active());  // all rows have slots
+  EXPECT_FALSE(cuda::speculation_of(fixed, 1000, 100, 128, 1000, false, 4096).active());
+  EXPECT_LE(cuda::speculation_of(fixed, 1000, 1 << 20, 128, 100, false, 1 << 20).tiles * cuda::groups_a_tile,
             cuda::most_speculative_groups);
   // A longer list has more slots, and never fewer where less of the corpus is the sample.
   for (const std::int64_t tiles : {300, 8192, 1 << 17})

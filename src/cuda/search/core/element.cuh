@@ -84,12 +84,13 @@ __device__ __forceinline__ double lanes_joined(double lane, Join join) {
   return lane;
 }
 
-/// The canonical sums of Many (a power of two up to 32) lists of lanes at once: lane i gets that of list i / (32 / Many).
-template <int Many, class Join>
+/// The canonical sums of Many (a power of two up to 32) lists of lanes at once: lane i gets that of list i / (32 / Many). least: lanes nearer than this stay
+/// apart.
+template <int least = 1, int Many, class Join>
 __device__ __forceinline__ double lists_joined(double (&lists)[Many], Join join) {
   int left = Many;
 #pragma unroll
-  for (int h = 16; h > 0; h /= 2) {
+  for (int h = 16; h >= least; h /= 2) {
     if (left > 1) {
       left /= 2;
       const bool upper = (lane_index() & h) != 0;

@@ -14,28 +14,31 @@ __device__ __forceinline__ double few_value(std::uint32_t ordered) {
   return ListWords<Packed>::key(static_cast<std::uint64_t>(ordered) << 32);
 }
 
-/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. sum: without its bias.
-__device__ __forceinline__ float few_upper(const Few& f, const FewQuery& query, std::uint32_t position, int products) {
+/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. products: the sum without its bias.
+__device__ __forceinline__ float few_upper(const Few& f, const FewShared& shared, int which, std::uint32_t position,
+                                           int products) {
+  const QuantizedQuery& query = shared.queries[which].quantized;
   const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
-  const int sum = int8_bias(tile.terms[position % tile_rows], query.inverse * tile.inverse) + products;
-  if (sum <= -(1 << 29) || sum >= 1 << 29) return static_cast<float>(infinite);
-  const double unit = int8_unit(f.model.sum, query.step, tile.step);
-  return up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.quantized.square, query.quantized.norms,
-                         tile.maxima));
+  const int sum = int8_bias(tile.terms[position % tile_rows], shared.counters->inverse * tile.inverse) + products;
+  const double unit = int8_unit(f.model.sum, shared.counters->step, tile.step);
+  const float upper =
+      up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.square, query.norms, tile.maxima));
+  return sum > -(1 << 29) && sum < 1 << 29 ? upper : static_cast<float>(infinite);
 }
 
-/// The k-th least (from 1) of the words of a warp, `each` a lane.
+/// At least the k-th least (from 1) of the words of a warp, `each` a lane, and no more than a 2,048th beyond it as a float.
 template <int each>
 __device__ __forceinline__ std::uint32_t few_kth(const std::uint32_t (&words)[each], unsigned k) {
-  std::uint32_t kth = 0;  // the largest number that fewer than k are below
-  for (int bit = 31; bit >= 0; --bit) {
+  constexpr int last = 12;  // bit that is looked at
+  std::uint32_t kth = 0;    // the largest number of these bits that fewer than k are below
+  for (int bit = 31; bit >= last; --bit) {
     const std::uint32_t more = kth | 1u << bit;
     unsigned below = 0;
 #pragma unroll
     for (int i = 0; i < each; ++i) below += words[i] < more ? 1u : 0u;
     if (__reduce_add_sync(all_lanes, below) < k) kth = more;
   }
-  return kth;
+  return kth | ((1u << last) - 1);
 }
 
 /// What the filter excludes by a bound on the k-th key; nothing where it is not less than what is known. By one lane. Each of the coefficients
@@ -49,44 +52,42 @@ __device__ __forceinline__ void few_tighten(const Few& f, const FewShared& share
   shared.coeffs[which] = threshold_coeffs_f32(coeffs_of_query(f.model, theta, query.square, query.norms));
 }
 
-/// The threshold of a query by what its block has seen and the others have published, by a warp. It is used when half of the others have published,
-/// or at the `last` time: that of a block alone would let too much pass.
-__device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool last) {
-  constexpr int own = few_places / 32, others = few_blocks / 32;
+/// The threshold of a query by what its block has seen and the others have published, by a warp. waits: a while for the others, which all begin at
+/// about the same time; what a block alone has seen would let too much pass.
+__device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool waits) {
+  constexpr int own = few_places / 32, others = few_blocks / 32, patience = 8;
+  // What the block has seen: a place has a row that no other has. All are computed, for their loads come together then.
   std::uint32_t words[own + others], least = few_none;
 #pragma unroll
   for (int i = 0; i < own; ++i) {
-    FewNearest& nearest = shared.nearest[which * few_places + i * 32 + lane_index()];
-    const unsigned long long now = *static_cast<const volatile unsigned long long*>(&nearest.now);
+    const auto* const place = shared.nearest + which * few_places + i * 32 + lane_index();
+    const unsigned long long now = *static_cast<const volatile unsigned long long*>(place);
     const auto position = static_cast<std::uint32_t>(now >> 32);
-    if (position != nearest.seen) {
-      nearest.seen = position;
-      const std::uint32_t upper =
-          few_ordered(few_upper(f, shared.queries[which], position, static_cast<int>(static_cast<std::uint32_t>(now))));
-      nearest.bound = upper < nearest.bound ? upper : nearest.bound;
-    }
-    words[i] = nearest.bound;
+    const bool there = position != few_none;
+    const float upper =
+        few_upper(f, shared, which, there ? position : 0, static_cast<int>(static_cast<std::uint32_t>(now)));
+    words[i] = there ? few_ordered(upper) : few_none;
     least = words[i] < least ? words[i] : least;
   }
   least = __reduce_min_sync(all_lanes, least);
   volatile std::uint32_t* const published = f.state.minima + which * few_blocks;
   if (lane_index() == 0) published[blockIdx.x] = least;
-  unsigned there = 0;
+  for (int turn = 0; turn < patience; ++turn) {
+    unsigned there = 0;
 #pragma unroll
-  for (int i = 0; i < others; ++i) {
-    const int block = i * 32 + lane_index();
-    words[own + i] = few_none;
-    if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
-    there += words[own + i] != few_none ? 1u : 0u;
+    for (int i = 0; i < others; ++i) {
+      const int block = i * 32 + lane_index();
+      words[own + i] = few_none;
+      if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
+      there += words[own + i] != few_none ? 1u : 0u;
+    }
+    if (!waits || 4 * static_cast<int>(__reduce_add_sync(all_lanes, there)) >= 3 * (f.blocks - 1)) break;
   }
-  const bool enough = last || 2 * static_cast<int>(__reduce_add_sync(all_lanes, there)) >= f.blocks - 1;
   const double upper = few_value(few_kth(words, static_cast<unsigned>(f.k)));
-  if (lane_index() != 0 || !enough) return;
   // Rounded up to a key, so that the k-th itself is no larger.
-  if (is_finite(upper))
+  if (lane_index() == 0 && is_finite(upper))
     few_tighten(f, shared, which, up32(value_of_upper(f.model, upper, shared.queries[which].quantized.scale)));
-  __threadfence_block();
-  atomicAnd(&shared.counters->unknown, ~(1u << which));
+  __syncwarp();
 }
 
 }  // namespace vicinal::cuda

@@ -1,5 +1,5 @@
-// What the kernels for a few queries of a kept corpus are given, and how they divide a block's shared memory (search.cuh). A launch takes as long as
-// what it does for one query, so one kernel prepares the queries, filters all rows and ranks what passes, and a second one merges.
+// What the kernel for a few queries of a kept corpus is given, and how it divides a block's shared memory (search.cuh). A launch takes as long as
+// what it does for one query, so one kernel prepares the queries, filters all rows, ranks what passes and merges.
 #pragma once
 #include <cstddef>
 
@@ -10,16 +10,14 @@ namespace vicinal::cuda {
 
 inline constexpr int few_queries = 16;  // of a call, at most
 inline constexpr std::int64_t few_k = 64, few_cols = 128, few_tiles = 32;
-inline constexpr int few_block_threads = 512, few_warps = few_block_threads / 32;
-inline constexpr int few_piece_rows = 16,
+inline constexpr int few_block_threads = 384, few_warps = few_block_threads / 32;
+inline constexpr int few_piece_rows = 32,
                      few_pieces = tile_rows / few_piece_rows;  // rows that a warp takes at a time, pieces of a tile
-inline constexpr int few_stages = 4;                           // pieces of a warp that are on their way or used
-inline constexpr int few_deferred = 1024;                      // pieces of a block that wait for thresholds
-inline constexpr int few_found = 2048;                         // candidates of a block
-inline constexpr int few_words = 2048;                         // of a query's list, from all blocks
-inline constexpr int few_blocks = 256;                         // at most
+inline constexpr int few_stages = 3;                           // pieces of a warp that are on their way or used
+inline constexpr int few_found = 3072;                         // candidates of a block
+inline constexpr int few_words = 1024;                         // of a query's list, from all blocks
+inline constexpr int few_blocks = 160;                         // at most
 inline constexpr int few_places = few_warps * 8;               // lanes of a block that see different rows
-inline constexpr int few_finish_threads = 128;
 
 /// Why a query is left to the usual kernels.
 enum FewFlag : unsigned { few_unfit = 1, few_odd = 2, few_full = 4, few_unproved = 8 };
@@ -27,23 +25,24 @@ enum FewFlag : unsigned { few_unfit = 1, few_odd = 2, few_full = 4, few_unproved
 /// A query as a block has prepared it.
 struct FewQuery {
   QuantizedQuery quantized;
-  double inverse = 1;  // 1 / unit of a tile of step 1
-  double self = 0;     // cosine and correlation
-  float step = 0;
+  double factor = 0;  // of its elements (RowMap)
+  double self = 0;    // cosine and correlation
+  bool fit = false;   // these kernels may take it
 };
 
 /// A query's part of the report, in memory that the host reads.
 struct FewFacts {
   double verified_radius, largest;
   unsigned flags, none;
-  unsigned long long passed, ranked;  // of all queries, with the first one
+  unsigned long long passed, ranked;  // of all queries
 };
 
-/// The state of a call, which its last kernel leaves as the next one needs it.
+/// The state of a call, which its last block leaves as the next one needs it.
 struct FewState {
   std::uint32_t* minima = nullptr;  // of each query and block: its least upper bound, as an ordered float
   std::uint32_t* radius = nullptr;  // of each query: the least key that something was excluded by, as an ordered float
   unsigned *counts = nullptr, *flags = nullptr;
+  unsigned* ended = nullptr;             // blocks
   double* largest = nullptr;             // of each query
   unsigned long long* totals = nullptr;  // candidates, rows that were ranked
   std::uint64_t* words = nullptr;        // of each query few_words
@@ -57,6 +56,7 @@ struct Few {
   BoundModel model;
   DeviceTransform transform;
   Visits visits;
+  double per_count = 1;  // 1 / visits.count
   int k = 0, blocks = 0;
   FewState state;
   std::int64_t first_id = 0;
@@ -65,22 +65,16 @@ struct Few {
   FewFacts* facts = nullptr;
 };
 
-/// A candidate of a block: a row's position, and at most the filter's distance of it.
+/// A candidate of a block: a row's position, and its sum with its bias.
 struct FewCandidate {
   std::uint32_t position;
-  int query;
-  float t;
+  int query, sum;
 };
 struct FewPair {
   std::uint32_t row;
   int query;
 };
 
-/// The row that looks nearest to a query of those that a lane sees. bound: of its distance, from above, as an ordered float, and of the row at `seen`.
-struct alignas(16) FewNearest {
-  unsigned long long now;  // its position and its sum, in one word, since another warp reads them at any time
-  std::uint32_t seen, bound;
-};
 inline constexpr std::uint32_t few_none = 0xffffffffu;
 
 /// What a piece's rows have in common, and their terms: as in TileMetadata.
@@ -97,15 +91,18 @@ static_assert(offsetof(TileMetadata, terms) == 0 &&
                       offsetof(FewPieceFacts, step) - offsetof(FewPieceFacts, inverse),
               "the end of a tile's metadata is copied");
 
-/// Counters of a block.
-struct FewCounters {
-  unsigned found, pairs, next, deferred,
-      unknown;  // next: piece to be taken; unknown: queries without thresholds, a bit each
+/// What a block counts, and what its queries share.
+struct alignas(16) FewCounters {
+  unsigned found, pairs, next;  // next: piece to be taken
+  unsigned last;                // whether all other blocks have ended
+  unsigned size;                // the largest element of all queries, as the bits of a float
+  float step;
+  double inverse;  // 1 / unit of a tile of step 1
 };
 
-/// Where each part of a block's shared memory begins, in bytes. Pieces come first, and where they were, pairs.
+/// Where each part of a block's shared memory begins, in bytes. Pieces come first, and where they were, pairs; in the last block all is words.
 struct FewMemory {
-  std::int64_t facts, lines, values, queries, coeffs, known, nearest, found, deferred, claimed, counters, all;
+  std::int64_t facts, lines, values, queries, coeffs, known, nearest, found, claimed, counters, all;
 };
 VICINAL_HOST_DEVICE inline constexpr FewMemory few_memory(int slab) {
   constexpr std::int64_t pieces = std::int64_t{few_warps} * few_stages;
@@ -117,15 +114,17 @@ VICINAL_HOST_DEVICE inline constexpr FewMemory few_memory(int slab) {
   m.coeffs = m.queries + few_queries * static_cast<std::int64_t>(sizeof(FewQuery));
   m.known = m.coeffs + few_queries * static_cast<std::int64_t>(sizeof(ThresholdCoeffsF32));
   m.nearest = m.known + few_queries * 4;
-  m.found = m.nearest + std::int64_t{few_queries} * few_places * static_cast<std::int64_t>(sizeof(FewNearest));
-  m.deferred = m.found + few_found * static_cast<std::int64_t>(sizeof(FewCandidate));
-  m.claimed = m.deferred + few_deferred * 4;
+  m.found = m.nearest + std::int64_t{few_queries} * few_places * 8;
+  m.claimed = m.found + few_found * static_cast<std::int64_t>(sizeof(FewCandidate));
   m.counters = m.claimed + pieces * 4;
-  m.all = m.counters + 32;
+  m.all = m.counters + static_cast<std::int64_t>(sizeof(FewCounters));
   return m;
 }
-static_assert(few_memory(128).nearest % 16 == 0 && few_memory(64).nearest % 16 == 0);
+static_assert(few_memory(128).nearest % 16 == 0 && few_memory(64).nearest % 16 == 0 &&
+              few_memory(128).counters % 16 == 0 && few_memory(64).counters % 16 == 0);
 static_assert(few_found * sizeof(FewPair) <= static_cast<std::size_t>(few_memory(64).facts),
               "pairs lie where the pieces were");
+static_assert(std::int64_t{few_warps} * few_words * 8 <= few_memory(64).counters, "a warp's words leave the counters");
+static_assert(few_memory(128).all <= 227 << 10);
 
 }  // namespace vicinal::cuda

@@ -1,47 +1,89 @@
-// The lists of a few queries, of what all blocks found, become rows of the result, a block a query; what few_search needs is as it was before.
+// The lists of a few queries, of what all blocks found, become rows of the result by the block that ends last, a warp a query; what few_search needs is
+// as it was before.
 #pragma once
-#include "cuda/search/core/block_select.cuh"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/few/few.hpp"
 
 namespace vicinal::cuda {
 
-__global__ void __launch_bounds__(few_finish_threads) few_finish(Few f) {
-  auto* const words = dynamic_shared<std::uint64_t>();
-  wait_for_earlier();
-  const int which = static_cast<int>(blockIdx.x);
-  const unsigned found = f.state.counts[which], have = found < few_words ? found : few_words;
-  for (unsigned i = static_cast<unsigned>(thread_index()); i < have; i += few_finish_threads)
-    words[i] = f.state.words[which * few_words + static_cast<int>(i)];
-  __syncthreads();
-  sort_list<Packed>(words, static_cast<int>(have));
-  for (int i = thread_index(); i < f.k && i < static_cast<int>(have); i += few_finish_threads) {
-    const double key = ListWords<Packed>::key(words[i]);
-    f.ids[which * f.k + i] = f.first_id + Packed::position(words[i]);
-    f.distances[which * f.k + i] = static_cast<float>(descending(f.model.metric) ? -key : key);
+/// Cuts words to those whose key is not beyond the k-th; returns how many. There are at least k.
+__device__ __forceinline__ unsigned few_cut(unsigned k, unsigned have, std::uint64_t* words) {
+  std::uint32_t kth = 0;  // the largest number that fewer than k are below
+  for (int bit = 31; bit >= 0; --bit) {
+    const std::uint32_t more = kth | 1u << bit;
+    unsigned below = 0;
+    for (unsigned i = static_cast<unsigned>(lane_index()); i < have; i += 32)
+      below += ListWords<Packed>::top(words[i]) < more ? 1u : 0u;
+    if (__reduce_add_sync(all_lanes, below) < k) kth = more;
   }
-  if (thread_index() == 0) {
-    unsigned flags = f.state.flags[which];
-    if (found > few_words) flags |= few_full;
-    const std::uint32_t radius = f.state.radius[which];
+  unsigned kept = 0;
+  for (unsigned from = 0; from < have; from += 32) {
+    const unsigned i = from + static_cast<unsigned>(lane_index());
+    const std::uint64_t word = i < have ? words[i] : ~0ull;
+    const bool keeps = i < have && ListWords<Packed>::top(word) <= kth;
+    const unsigned votes = __ballot_sync(all_lanes, keeps);  // after which the words are read
+    if (keeps) words[kept + static_cast<unsigned>(votes_below(votes))] = word;
+    kept += static_cast<unsigned>(__popc(votes));
+    __syncwarp();
+  }
+  return kept;
+}
+
+/// A query's row of the result, of `found` words, k at least; returns its k-th key. words: in shared memory.
+__device__ __forceinline__ std::uint32_t few_write(const Few& f, int which, unsigned found, std::uint64_t* words) {
+  constexpr unsigned few = 128;  // are not cut
+  const volatile std::uint64_t* const all = f.state.words + which * few_words;
+  for (unsigned i = static_cast<unsigned>(lane_index()); i < found; i += 32) words[i] = all[i];
+  __syncwarp();
+  const unsigned k = static_cast<unsigned>(f.k), have = found > few ? few_cut(k, found, words) : found;
+  std::uint32_t kth = 0;
+  // A word's rank is the number of those before it, for no two are equal.
+  for (unsigned i = static_cast<unsigned>(lane_index()); i < have; i += 32) {
+    const std::uint64_t word = words[i];
+    unsigned rank = 0;
+#pragma unroll 4
+    for (unsigned j = 0; j < have; ++j) rank += words[j] < word ? 1u : 0u;
+    if (rank >= k) continue;
+    kth = kth < ListWords<Packed>::top(word) ? ListWords<Packed>::top(word) : kth;
+    const double key = ListWords<Packed>::key(word);
+    f.ids[which * f.k + static_cast<int>(rank)] = f.first_id + Packed::position(word);
+    f.distances[which * f.k + static_cast<int>(rank)] = static_cast<float>(descending(f.model.metric) ? -key : key);
+  }
+  return __reduce_max_sync(all_lanes, kth);
+}
+
+/// By a block; words: few_words a warp.
+__device__ __forceinline__ void few_finish(const Few& f, std::uint64_t* words) {
+  const FewState& state = f.state;
+  for (int which = warp_index(); which < f.count; which += few_warps) {
+    // All that other blocks have written is loaded at once.
+    const unsigned found = static_cast<const volatile unsigned*>(state.counts)[which],
+                   flags = static_cast<const volatile unsigned*>(state.flags)[which];
+    const std::uint32_t radius = static_cast<const volatile std::uint32_t*>(state.radius)[which];
+    const double largest = static_cast<const volatile double*>(state.largest)[which];
+    const volatile unsigned long long* const totals = state.totals;
+    const unsigned long long passed = totals[0], ranked = totals[1];
+    unsigned why = found > few_words ? few_full : found < static_cast<unsigned>(f.k) ? few_unproved : 0u;
     // The k-th is within what every row was ranked up to.
-    if (have < static_cast<unsigned>(f.k) || ListWords<Packed>::top(words[f.k - 1]) > radius) flags |= few_unproved;
-    FewFacts facts{};
-    facts.verified_radius =
-        radius == 0xffffffffu ? infinite : ListWords<Packed>::key(static_cast<std::uint64_t>(radius) << 32);
-    facts.largest = f.state.largest[which];
-    facts.flags = flags;
-    if (which == 0) {
-      facts.passed = f.state.totals[0];
-      facts.ranked = f.state.totals[1];
-      f.state.totals[0] = f.state.totals[1] = 0;
-    }
-    f.facts[which] = facts;
+    if (why == 0 && few_write(f, which, found, words + warp_index() * few_words) > radius) why = few_unproved;
+    for (int i = lane_index(); i < f.blocks; i += 32) f.state.minima[which * few_blocks + i] = few_none;
+    __syncwarp();
+    if (lane_index() != 0) continue;
+    f.facts[which] = {.verified_radius = radius == few_none
+                                             ? infinite
+                                             : ListWords<Packed>::key(static_cast<std::uint64_t>(radius) << 32),
+                      .largest = largest,
+                      .flags = flags | why,
+                      .none = 0,
+                      .passed = passed,
+                      .ranked = ranked};
     f.state.counts[which] = f.state.flags[which] = 0;
-    f.state.radius[which] = 0xffffffffu;
+    f.state.radius[which] = few_none;
   }
-  for (int i = thread_index(); i < f.blocks; i += few_finish_threads)
-    f.state.minima[which * few_blocks + i] = 0xffffffffu;
+  __syncthreads();
+  if (thread_index() != 0) return;
+  f.state.totals[0] = f.state.totals[1] = 0;
+  *f.state.ended = 0;
 }
 
 }  // namespace vicinal::cuda

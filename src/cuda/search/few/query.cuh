@@ -16,9 +16,10 @@ struct FewShared {
   FewQuery* queries;
   ThresholdCoeffsF32* coeffs;
   std::uint32_t* known;  // the key bound behind coeffs, as an ordered float
-  FewNearest* nearest;   // of each query few_places
+  unsigned long long*
+      nearest;  // of each query few_places: a row that looks nearest of those that a lane sees, its position and its products
   FewCandidate* found;
-  std::uint32_t *deferred, *claimed;  // pieces that come again; of each warp and stage, which piece it is
+  std::uint32_t* claimed;  // of each warp and stage, which piece it is
   FewCounters* counters;
 
   __device__ FewShared(unsigned char* base, const FewMemory& m)
@@ -26,9 +27,8 @@ struct FewShared {
         values(reinterpret_cast<double*>(base + m.values)), queries(reinterpret_cast<FewQuery*>(base + m.queries)),
         coeffs(reinterpret_cast<ThresholdCoeffsF32*>(base + m.coeffs)),
         known(reinterpret_cast<std::uint32_t*>(base + m.known)),
-        nearest(reinterpret_cast<FewNearest*>(base + m.nearest)),
+        nearest(reinterpret_cast<unsigned long long*>(base + m.nearest)),
         found(reinterpret_cast<FewCandidate*>(base + m.found)),
-        deferred(reinterpret_cast<std::uint32_t*>(base + m.deferred)),
         claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
         counters(reinterpret_cast<FewCounters*>(base + m.counters)) {}
 };
@@ -80,9 +80,10 @@ __device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each
   return fit;
 }
 
-/// Query `which` of the call, by a warp; returns whether these kernels may take it. slab: bytes of a line.
+/// Query `which` of the call as far as it does not depend on the others: its elements and their map, whether these kernels may take it, and its
+/// largest element in the filter's form; by a warp. slab: elements from a query to the next.
 template <int slab>
-__device__ __forceinline__ bool few_prepare(const Few& f, int which, const FewShared& shared) {
+__device__ __forceinline__ void few_measure(const Few& f, int which, const FewShared& shared) {
   const std::int64_t dims = f.rows.dims, base = which * dims;
   FewQuery query;
   double x[few_each];
@@ -92,27 +93,41 @@ __device__ __forceinline__ bool few_prepare(const Few& f, int which, const FewSh
     x[j] = col < dims ? element(f.queries, f.query_type, base + col) : 0;
   }
   RowMap map{};
-  bool fit = few_map(f, x, element(f.queries, f.query_type, base), query, map);
-
-  // The step, from the largest element.
+  query.fit = few_map(f, x, element(f.queries, f.query_type, base), query, map);
+  query.factor = map.factor;
   double size = 0;
 #pragma unroll
   for (int j = 0; j < few_each; ++j) {
     const int col = lane_index() + 32 * j;
     if (col >= dims) break;
-    shared.values[which * slab + col] = f.model.metric == Metric::correlation ? x[j] - map.shift : x[j];
-    x[j] = (x[j] - map.shift) * map.factor - f.transform.centre[col];
-    size = size < fabs(x[j]) ? fabs(x[j]) : size;
+    const double value = f.model.metric == Metric::correlation ? x[j] - map.shift : x[j];
+    shared.values[which * slab + col] = value;
+    const double moved = fabs(value * map.factor - static_cast<double>(f.transform.centre[col]));
+    size = size < moved ? moved : size;
   }
   size = lanes_joined(size, Larger{});
-  fit = fit && is_finite(size);
-  const float whole = fit ? up32(size) : 0.0f;
+  query.fit = query.fit && is_finite(size);
+  if (lane_index() != 0) return;
+  shared.queries[which] = query;
+  if (query.fit) atomicMax(&shared.counters->size, bits_of(up32(size)));
+}
+
+/// The step of all queries, from the largest element of all.
+__device__ __forceinline__ double few_step(const Few& f, const FewShared& shared) {
+  const float whole = __uint_as_float(shared.counters->size);
   const bool integral =
       f.transform.integral > 0 && static_cast<double>(whole) <= f.transform.integral * 128 * (1 + 0x1p-20);
-  const float rounded_step = whole / 127 < f.transform.least_step ? f.transform.least_step : whole / 127;
-  const double step = integral ? f.transform.integral : static_cast<double>(rounded_step), inverse = 1 / step;
+  const float rounded = whole / 127 < f.transform.least_step ? f.transform.least_step : whole / 127;
+  return integral ? f.transform.integral : static_cast<double>(rounded);
+}
 
-  // Rounded to multiples of the step, and what that took.
+/// The query's line in multiples of the step, and what rounding took; by a warp, after few_measure of all. slab: bytes of a line; inverse: 1 / step.
+template <int slab>
+__device__ __forceinline__ void few_round(const Few& f, int which, double step, double inverse,
+                                          const FewShared& shared) {
+  const std::int64_t dims = f.rows.dims;
+  FewQuery& query = shared.queries[which];
+  const double factor = query.factor;
   double xx = 0, nn = 0, ee = 0;
 #pragma unroll
   for (int j = 0; j < few_each; ++j) {
@@ -120,10 +135,11 @@ __device__ __forceinline__ bool few_prepare(const Few& f, int which, const FewSh
     if (col >= slab) break;
     double n = 0;
     if (col < dims) {
-      n = rint(x[j] * inverse);
+      const double x = shared.values[which * slab + col] * factor - static_cast<double>(f.transform.centre[col]);
+      n = rint(x * inverse);
       n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;
-      const double e = x[j] - n * step;
-      xx = fma(x[j], x[j], xx);
+      const double e = x - n * step;
+      xx = fma(x, x, xx);
       nn = fma(n, n, nn);
       ee = fma(e, e, ee);
     }
@@ -132,14 +148,13 @@ __device__ __forceinline__ bool few_prepare(const Few& f, int which, const FewSh
   }
   const QuantizationErrors sums{
       lanes_joined(xx, Plus{}), lanes_joined(nn, Plus{}) * step * step, lanes_joined(ee, Plus{}), 0, 0, 0};
-  query.quantized.norms = filter_norms(f.model, sums);
+  const FilterNorms norms = filter_norms(f.model, sums);
+  const bool fit = query.fit && is_finite(static_cast<double>(row_term(f.model, sums, norms)));
+  __syncwarp();
+  if (lane_index() != 0) return;
+  query.quantized.norms = norms;
   query.quantized.square = sums.nn;
-  query.step = static_cast<float>(step);
-  query.inverse = inverse / int8_unit(f.model.sum, 1, 1);
-  fit = fit && is_finite(static_cast<double>(row_term(f.model, sums, query.quantized.norms)));
-  query.quantized.filterable = fit;
-  if (lane_index() == 0) shared.queries[which] = query;
-  return fit;
+  query.quantized.filterable = query.fit = fit;
 }
 
 }  // namespace vicinal::cuda

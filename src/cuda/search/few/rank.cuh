@@ -5,12 +5,13 @@
 
 namespace vicinal::cuda {
 
-/// A filter's distance t of a row is term - unit * sum. Neither the product nor the difference is off by more than this share of both; the bound
-/// that it is compared with is raised by as much of its parts (core/bound.hpp: quick_threshold).
-inline constexpr float few_share = 0x1p-21f;
-__device__ __forceinline__ float few_bound(const ThresholdCoeffsF32& coeffs, float e, float n) {
-  const float by_e = coeffs.by_e * e, by_n = coeffs.by_n * (n + e);
-  return coeffs.base + by_e + by_n + (fabsf(coeffs.base) + by_e + by_n) * few_share;
+/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound.hpp); no sum is as large as that of a query that is not there.
+__device__ __forceinline__ int few_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
+  return coeffs.base > -static_cast<float>(infinite) ? quick_threshold(coeffs, e, n, inverse) : 0x7fffffff;
+}
+/// 1 / unit of a tile, by which biases and thresholds are made. tile_inverse: 1 / step of its rows.
+__device__ __forceinline__ float few_inverse(const FewShared& shared, float tile_inverse) {
+  return static_cast<float>(shared.counters->inverse) * tile_inverse;
 }
 
 /// Candidates that the last thresholds do not exclude, as pairs of row and query, where the pieces were; returns how many.
@@ -19,7 +20,8 @@ __device__ __forceinline__ unsigned few_keep(const Few& f, const FewShared& shar
   for (unsigned i = static_cast<unsigned>(thread_index()); i < count; i += few_block_threads) {
     const FewCandidate one = shared.found[i];
     const TileMetadata& tile = f.rows.tile_metadata[one.position / tile_rows];
-    if (one.t > few_bound(shared.coeffs[one.query], tile.e, tile.n)) continue;
+    const float inverse = few_inverse(shared, tile.quick_inverse);
+    if (one.sum < few_threshold(shared.coeffs[one.query], tile.e, tile.n, inverse)) continue;
     pairs[atomicAdd(&shared.counters->pairs, 1u)] = {f.rows.order[one.position], one.query};
   }
   __syncthreads();

@@ -1,63 +1,73 @@
 // A few queries against a kept corpus in int8, by one kernel: every block prepares the queries, streams its share of the rows through shared memory,
-// tightens thresholds as it goes and ranks the candidates that are left; finish.cuh merges what all blocks found. Rows are multiplied as the left
-// operand: a warp takes 16 rows at a time against 8 or 16 queries, and nothing in the stream waits for other warps. A warp that has a query to
-// tighten takes fewer rows meanwhile. Rows that come before there are thresholds come again at the end.
+// tightens thresholds as it goes and ranks the candidates that are left; the block that ends last merges what all found (finish.cuh). Rows are
+// multiplied as the left operand: a warp takes 32 rows at a time against 8 or 16 queries. All warps meet after their first rows, for the first
+// thresholds, and in the end; a warp that has a query to tighten in between takes fewer rows meanwhile.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/mma.cuh"
+#include "cuda/search/few/finish.cuh"
 #include "cuda/search/few/rank.cuh"
 #include "cuda/search/filter/int8_mma.cuh"
 
 namespace vicinal::cuda {
 
-/// The pieces that a warp takes and the copies that bring them, some ahead. Of the block's own tiles, or of pieces that were deferred.
+/// The pieces of the block's tiles that a warp takes, and the copies that bring them, some ahead.
 template <int slab>
 class FewPieces {
  public:
-  __device__ FewPieces(const Few& f, const FewShared& shared, const std::uint32_t* deferred, std::uint32_t all)
-      : f_(f), shared_(shared), deferred_(deferred), all_(all), per_count_(1 / static_cast<double>(f.visits.count)) {
+  __device__ FewPieces(const Few& f, const FewShared& shared) : f_(f), shared_(shared) {
+    const auto tiles = static_cast<std::uint32_t>(f.rows.tiles()), blocks = static_cast<std::uint32_t>(f.blocks);
+    all_ = (tiles - static_cast<std::uint32_t>(blockIdx.x) + blocks - 1) / blocks * few_pieces;
+  }
+  /// Asks for the first pieces, and has the next tiles brought nearer, while there are no queries yet.
+  __device__ __forceinline__ void start() {
     for (int stage = 0; stage < few_stages - 1; ++stage) ask(stage);
+    const std::uint32_t piece = static_cast<std::uint32_t>(few_warps * (few_stages - 1) + warp_index() * few_pieces);
+    if (lane_index() != 0 || piece >= all_) return;
+    const std::int64_t tile = tile_of(piece);
+    prefetch_bulk(f_.rows.bytes + tile * tile_rows * slab, tile_rows * slab);
+    prefetch_bulk(f_.rows.tile_metadata + tile, sizeof(TileMetadata));
   }
   /// The next piece, which is there; false where there is none.
   __device__ __forceinline__ bool next() {
     wait_for_copies<few_stages - 2>();
     __syncwarp();
     slot_ = warp_index() * few_stages + turn_ % few_stages;
-    piece_ = shared_.claimed[slot_];
-    if (piece_ == few_none) return false;
+    position_ = shared_.claimed[slot_];
+    if (position_ == few_none) return false;
     ask(turn_ + few_stages - 1);
     ++turn_;
     return true;
   }
-  __device__ __forceinline__ std::uint32_t piece() const { return piece_; }
+  /// Pieces that were taken.
+  __device__ __forceinline__ int turn() const { return turn_; }
   __device__ __forceinline__ unsigned char* rows() const {
     return shared_.pieces + static_cast<std::int64_t>(slot_) * few_piece_rows * slab;
   }
   __device__ __forceinline__ const FewPieceFacts& facts() const { return shared_.facts[slot_]; }
-  /// Position of its first row.
-  __device__ __forceinline__ std::uint32_t position() const {
-    return tile_of(piece_) * tile_rows + piece_ % few_pieces * few_piece_rows;
-  }
+  /// Of its first row.
+  __device__ __forceinline__ std::uint32_t position() const { return position_; }
 
  private:
   /// Visits::at() of the block's tile, without a division: products stay below 2^53.
   __device__ __forceinline__ std::uint32_t tile_of(std::uint32_t piece) const {
     const std::int64_t count = f_.visits.count,
                        at = (blockIdx.x + std::int64_t{piece / few_pieces} * f_.blocks) * f_.visits.step;
-    std::int64_t left = at - static_cast<std::int64_t>(static_cast<double>(at) * per_count_) * count;
+    std::int64_t left = at - static_cast<std::int64_t>(static_cast<double>(at) * f_.per_count) * count;
     left = left < 0 ? left + count : left;
     return static_cast<std::uint32_t>(left >= count ? left - count : left);
   }
   /// Takes a piece and asks for its rows and facts.
   __device__ __forceinline__ void ask(int turn) {
     const int slot = warp_index() * few_stages + turn % few_stages;
-    unsigned taken = 0;
-    if (lane_index() == 0) taken = atomicAdd(&shared_.counters->next, 1u);
-    taken = __shfl_sync(all_lanes, taken, 0);
-    const std::uint32_t piece = taken >= all_ ? few_none : deferred_ != nullptr ? deferred_[taken] : taken;
-    if (lane_index() == 0) shared_.claimed[slot] = piece;
-    if (piece != few_none) {
-      const std::int64_t tile = tile_of(piece), part = piece % few_pieces;
+    unsigned piece = 0;
+    if (lane_index() == 0) piece = atomicAdd(&shared_.counters->next, 1u);
+    piece = __shfl_sync(all_lanes, piece, 0);
+    const std::int64_t tile = piece < all_ ? tile_of(piece) : 0, part = piece % few_pieces;
+    if (lane_index() == 0)
+      shared_.claimed[slot] =
+          piece < all_ ? static_cast<std::uint32_t>(tile * tile_rows + part * few_piece_rows) : few_none;
+    if (piece < all_) {
       const auto* from = reinterpret_cast<const unsigned char*>(f_.rows.bytes + tile * tile_rows * slab) +
                          part * few_piece_rows * slab;
       unsigned char* const to = shared_.pieces + static_cast<std::int64_t>(slot) * few_piece_rows * slab;
@@ -76,163 +86,221 @@ class FewPieces {
 
   const Few& f_;
   const FewShared& shared_;
-  const std::uint32_t* deferred_;
-  std::uint32_t all_, piece_ = 0;
-  double per_count_;
+  std::uint32_t all_, position_ = 0;
   int turn_ = 0, slot_ = 0;
 };
 
-/// Sums of a piece's rows and 8 queries a group, as mma.sync lays them out. queries: their operands.
+/// The sums of a piece's rows and 8 queries a group, as mma.sync lays them out, each with its row's bias.
+template <int groups>
+struct FewSums {
+  int biases[2][2];  // of rows lane / 4, and others 8, 16 and 24 beyond
+  int sums[2][groups][4];
+  int most[groups][2];  // of each of the lane's queries
+
+  static __device__ __forceinline__ int row(int m, int h) { return 16 * m + 8 * h + lane_index() / 4; }
+};
+/// queries: their operands; inverse: few_inverse().
 template <int slab, int groups>
-__device__ __forceinline__ void few_multiply(int (&sums)[groups][4], unsigned char* piece,
-                                             const std::uint32_t (&queries)[slab / 32][4]) {
+__device__ __forceinline__ void few_multiply(FewSums<groups>& s, unsigned char* piece, const FewPieceFacts& facts,
+                                             float inverse, const std::uint32_t (&queries)[slab / 32][4]) {
   const int lane = lane_index();
 #pragma unroll
-  for (int g = 0; g < groups; ++g)
+  for (int m = 0; m < 2; ++m)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) sums[g][i] = 0;
+    for (int h = 0; h < 2; ++h) {
+      s.biases[m][h] = quick_bias(facts.terms[s.row(m, h)], inverse);
 #pragma unroll
-  for (int step = 0; step < slab / 32; ++step) {
-    std::uint32_t rows[4];
-    load_matrices(rows, line_chunk<slab>(piece, (lane / 8 & 1) * 8 + lane % 8, 2 * step + lane / 16));
+      for (int g = 0; g < groups; ++g) s.sums[m][g][2 * h] = s.sums[m][g][2 * h + 1] = s.biases[m][h];
+    }
 #pragma unroll
-    for (int g = 0; g < groups; ++g) mma_16x8x32(sums[g], rows, queries[step][2 * g], queries[step][2 * g + 1]);
-  }
-}
-
-/// Remembers the rows that look nearest, and appends those that no threshold excludes to the block's candidates. nearest: the least t of the lane.
-template <int groups>
-__device__ __forceinline__ void few_test(const Few& f, const FewShared& shared, const FewPieceFacts& facts,
-                                         const int (&sums)[groups][4], std::uint32_t position, bool remembers,
-                                         bool tests, float (&nearest)[groups][2]) {
-  const int row = lane_index() / 4, place = warp_index() * 8 + row;
-  const float step = -multiplier(f.model.sum) * facts.step, terms[2] = {facts.terms[row], facts.terms[row + 8]};
+  for (int step = 0; step < slab / 32; ++step)
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      std::uint32_t rows[4];
+      load_matrices(rows, line_chunk<slab>(piece, 16 * m + (lane / 8 & 1) * 8 + lane % 8, 2 * step + lane / 16));
+#pragma unroll
+      for (int g = 0; g < groups; ++g) mma_16x8x32(s.sums[m][g], rows, queries[step][2 * g], queries[step][2 * g + 1]);
+    }
 #pragma unroll
   for (int g = 0; g < groups; ++g)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      const int which = 8 * g + 2 * (lane_index() % 4) + c;
-      if (which >= f.count) continue;
-      const float unit = step * shared.queries[which].step,
-                  bound = tests ? few_bound(shared.coeffs[which], facts.e, facts.n) : 0;
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float product = unit * static_cast<float>(sums[g][2 * h + c]), t = terms[h] - product,
-                    least = t - (fabsf(terms[h]) + fabsf(product)) * few_share;
-        const std::uint32_t at = position + static_cast<std::uint32_t>(row + 8 * h);
-        if (remembers && t < nearest[g][c] && t > -static_cast<float>(infinite)) {
-          nearest[g][c] = t;
-          *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place].now) =
-              static_cast<unsigned long long>(at) << 32 | static_cast<std::uint32_t>(sums[g][2 * h + c]);
-        }
-        // The term of a row that is masked is infinite, and its t; that of one that cannot be excluded is so below.
-        if (!tests || least > bound || !(t < static_cast<float>(infinite)) || at >= f.rows.count) continue;
-        const unsigned slot = atomicAdd(&shared.counters->found, 1u);
-        if (slot < few_found) shared.found[slot] = {at, which, least};
-      }
+      const int low = s.sums[0][g][c] < s.sums[0][g][2 + c] ? s.sums[0][g][2 + c] : s.sums[0][g][c],
+                high = s.sums[1][g][c] < s.sums[1][g][2 + c] ? s.sums[1][g][2 + c] : s.sums[1][g][c];
+      s.most[g][c] = low < high ? high : low;
     }
 }
 
-/// A counter of the block that other warps change, as all lanes of this one see it.
-__device__ __forceinline__ unsigned lanes_see(const unsigned& counter) {
-  random_delay();
-  const unsigned seen = *static_cast<const volatile unsigned*>(&counter);
-  return __shfl_sync(all_lanes, seen, 0);
-}
-/// A piece comes again when there are thresholds; false where there is no room.
-__device__ __forceinline__ bool few_defer(const FewShared& shared, std::uint32_t piece) {
-  unsigned slot = 0;
-  if (lane_index() == 0) slot = atomicAdd(&shared.counters->deferred, 1u);
-  slot = __shfl_sync(all_lanes, slot, 0);
-  if (slot < few_deferred && lane_index() == 0) shared.deferred[slot] = piece;
-  return slot < few_deferred;
+/// Remembers the rows that look nearest of those that the lane sees. nearest: their t over the queries' step, so far.
+template <int groups>
+__device__ __forceinline__ void few_remember(const FewShared& shared, const FewSums<groups>& s, float step,
+                                             std::uint32_t position, float (&nearest)[groups][2]) {
+#pragma unroll
+  for (int g = 0; g < groups; ++g)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int most = s.most[g][c];
+      const float t = -step * static_cast<float>(most);
+      // Sums of rows that stand for anything are larger than others, and bound nothing.
+      if (!(t < nearest[g][c]) || most >= static_cast<int>(most_quick_threshold)) continue;
+      nearest[g][c] = t;
+      std::uint32_t at = 0;
+      int products = 0;
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+          if (s.sums[m][g][2 * h + c] == most) {
+            at = position + static_cast<std::uint32_t>(s.row(m, h));
+            products = most - s.biases[m][h];
+          }
+      const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 8 + lane_index() / 4;
+      *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place]) =
+          static_cast<unsigned long long>(at) << 32 | static_cast<std::uint32_t>(products);
+    }
 }
 
-/// The pieces of the block's tiles, or the deferred ones, by a warp.
+/// Appends the rows that no threshold excludes to the block's candidates.
+template <int groups>
+__device__ __forceinline__ void few_test(const Few& f, const FewShared& shared, const FewSums<groups>& s,
+                                         const FewPieceFacts& facts, float inverse, std::uint32_t position) {
+#pragma unroll
+  for (int g = 0; g < groups; ++g)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int which = 8 * g + 2 * (lane_index() % 4) + c,
+                threshold = few_threshold(shared.coeffs[which], facts.e, facts.n, inverse);
+      if (s.most[g][c] < threshold) continue;
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const std::uint32_t at = position + static_cast<std::uint32_t>(s.row(m, h));
+          if (s.sums[m][g][2 * h + c] < threshold || at >= f.rows.count) continue;
+          const unsigned slot = atomicAdd(&shared.counters->found, 1u);
+          if (slot < few_found) shared.found[slot] = {at, which, s.sums[m][g][2 * h + c]};
+        }
+    }
+}
+
+/// New thresholds of the queries that the warp has.
+__device__ __forceinline__ void few_update_own(const Few& f, const FewShared& shared, bool waits) {
+  for (int which = warp_index(); which < f.count; which += few_warps) few_update(f, shared, which, waits);
+}
+
+/// The pieces of the block's tiles, by a warp.
 template <int slab, int groups>
-__device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared, const std::uint32_t* deferred,
-                                           std::uint32_t all, const std::uint32_t (&queries)[slab / 32][4],
-                                           float (&nearest)[groups][2]) {
-  FewPieces<slab> pieces(f, shared, deferred, all);
-  std::uint32_t due = few_warps;  // pieces after which this warp's queries are tightened
-  while (pieces.next()) {
-    int sums[groups][4];
-    few_multiply<slab, groups>(sums, pieces.rows(), queries);
-    // One lane looks, for the others might see another state.
-    const bool tests =
-        deferred != nullptr || lanes_see(shared.counters->unknown) == 0 || !few_defer(shared, pieces.piece());
-    few_test<groups>(f, shared, pieces.facts(), sums, pieces.position(), deferred == nullptr, tests, nearest);
-    if (deferred != nullptr || warp_index() >= f.count) continue;
-    if (lanes_see(shared.counters->next) < due + few_warps * (few_stages - 1)) continue;
-    few_update(f, shared, warp_index(), false);
-    __syncwarp();
-    due = (lanes_see(shared.counters->unknown) >> warp_index() & 1) != 0 ? due + few_warps : 2 * due;
+__device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared, FewPieces<slab>& pieces,
+                                           const std::uint32_t (&queries)[slab / 32][4]) {
+  float nearest[groups][2];
+#pragma unroll
+  for (int g = 0; g < groups; ++g)
+#pragma unroll
+    for (int c = 0; c < 2; ++c)
+      nearest[g][c] =
+          8 * g + 2 * (lane_index() % 4) + c < f.count ? static_cast<float>(infinite) : -static_cast<float>(infinite);
+  FewSums<groups> s;
+  int due = 3;  // pieces after which the warp's queries are tightened
+  for (bool met = false;; met = true) {
+    const bool there = pieces.next();
+    const FewPieceFacts& facts = pieces.facts();
+    const float inverse = few_inverse(shared, facts.quick_inverse);
+    if (there) {
+      few_multiply<slab, groups>(s, pieces.rows(), facts, inverse, queries);
+      few_remember<groups>(shared, s, facts.step, pieces.position(), nearest);
+    }
+    if (!met) {
+      __syncthreads();
+      few_update_own(f, shared, true);
+      __syncthreads();
+    }
+    if (!there) break;
+    few_test<groups>(f, shared, s, facts, inverse, pieces.position());
+    if (pieces.turn() < due) continue;
+    few_update_own(f, shared, false);
+    due = 3 * due;
   }
 }
 
-/// The queries of a block, and thresholds that exclude nothing yet.
+/// The queries of a block, and thresholds that exclude nothing yet; the first rows come meanwhile.
 template <int slab>
-__device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared) {
-  for (int i = thread_index(); i < few_queries * few_places; i += few_block_threads)
-    shared.nearest[i] = {~0ull, few_none, few_none};
+__device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared, FewPieces<slab>& pieces) {
+  // Every other warp begins with its query: the code of both comes from memory, and so at once.
+  for (int part = 0; part < 2; ++part) {
+    if ((warp_index() + part) % 2 != 0) pieces.start();
+    else
+      for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
+  }
+  for (int i = thread_index(); i < few_queries * few_places; i += few_block_threads) shared.nearest[i] = ~0ull;
   if (thread_index() < few_queries) {
     shared.known[thread_index()] = few_none;
-    shared.coeffs[thread_index()] = {static_cast<float>(infinite), 0, 0};
+    const float base = static_cast<float>(infinite);
+    shared.coeffs[thread_index()] = {thread_index() < f.count ? base : -base, 0, 0};
   }
-  if (thread_index() == 0) *shared.counters = {0, 0, 0, 0, (1u << f.count) - 1};
-  const int which = warp_index();
-  if (which >= f.count) {
-    for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;
-  } else {
-    const bool fit = few_prepare<slab>(f, which, shared);
-    if (blockIdx.x == 0 && lane_index() == 0) {
-      if (!fit) atomicOr(&f.state.flags[which], static_cast<unsigned>(few_unfit));
-      const QuantizedQuery& query = shared.queries[which].quantized;
-      f.state.largest[which] = largest_error(f.model, query.norms,
-                                             {double_of(f.rows.largest[0]), double_of(f.rows.largest[1])}, query.scale);
-    }
+  __syncthreads();
+  const double step = few_step(f, shared), inverse = 1 / step;
+  if (thread_index() == 0) {
+    shared.counters->step = static_cast<float>(step);
+    shared.counters->inverse = inverse / int8_unit(f.model.sum, 1, 1);
+  }
+  for (int which = warp_index(); which < few_queries; which += few_warps) {
+    if (which < f.count) few_round<slab>(f, which, step, inverse, shared);
+    else
+      for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;
   }
   __syncthreads();
 }
-static_assert(few_warps == few_queries, "a warp prepares and tightens a query");
+
+/// What a block says of each query, and of all, when its candidates are ranked.
+__device__ __forceinline__ void few_say(const Few& f, const FewShared& shared, unsigned ranked) {
+  const int which = thread_index();
+  if (which < f.count) {
+    const FewQuery& query = shared.queries[which];
+    const unsigned flags = (shared.counters->found > few_found ? few_full : 0u) | (query.fit ? 0u : few_unfit);
+    if (flags != 0) atomicOr(&f.state.flags[which], flags);
+    atomicMin(&f.state.radius[which], shared.known[which]);
+    if (blockIdx.x == 0)
+      f.state.largest[which] =
+          largest_error(f.model, query.quantized.norms, {double_of(f.rows.largest[0]), double_of(f.rows.largest[1])},
+                        query.quantized.scale);
+  } else if (which == few_queries) {
+    atomicAdd(&f.state.totals[0], static_cast<unsigned long long>(shared.counters->found));
+    atomicAdd(&f.state.totals[1], static_cast<unsigned long long>(ranked));
+  }
+}
 
 /// groups: of eight queries.
 template <int slab, int groups>
 __global__ void __launch_bounds__(few_block_threads, 1) few_search(Few f) {
   auto* const base = dynamic_shared<unsigned char>();
   const FewShared shared(base, few_memory(slab));
-  few_begin<slab>(f, shared);
+  if (thread_index() == 0) *shared.counters = {};
+  __syncthreads();
+  FewPieces<slab> pieces(f, shared);
+  few_begin<slab>(f, shared, pieces);
   std::uint32_t queries[slab / 32][4];
 #pragma unroll
   for (int step = 0; step < slab / 32; ++step)
     load_matrices(queries[step], line_chunk<slab>(shared.lines, lane_index() / 16 * 8 + lane_index() % 8,
                                                   2 * step + (lane_index() / 8 & 1)));
-  float nearest[groups][2];
-#pragma unroll
-  for (int g = 0; g < groups; ++g) nearest[g][0] = nearest[g][1] = static_cast<float>(infinite);
+  few_stream<slab, groups>(f, shared, pieces, queries);
+  __syncthreads();
 
-  // All pieces, those that came too early, and what is left of both.
-  const std::int64_t tiles = (f.rows.tiles() - blockIdx.x + f.blocks - 1) / f.blocks;
-  few_stream<slab, groups>(f, shared, nullptr, static_cast<std::uint32_t>(tiles * few_pieces), queries, nearest);
-  __syncthreads();
-  if (thread_index() == 0) shared.counters->next = 0;
-  if (warp_index() < f.count) few_update(f, shared, warp_index(), true);
-  __syncthreads();
-  const unsigned deferred = shared.counters->deferred < few_deferred ? shared.counters->deferred : few_deferred;
-  few_stream<slab, groups>(f, shared, shared.deferred, deferred, queries, nearest);
-  let_next_start();
-  __syncthreads();
+  // What the last thresholds leave is ranked.
   auto* const pairs = reinterpret_cast<FewPair*>(base);
   const unsigned count = few_keep(f, shared, pairs);
   few_rank(f, shared, pairs, count, slab);
+  few_say(f, shared, count);
 
-  if (thread_index() < f.count) {
-    if (shared.counters->found > few_found) atomicOr(&f.state.flags[thread_index()], static_cast<unsigned>(few_full));
-    atomicMin(&f.state.radius[thread_index()], shared.known[thread_index()]);
-  } else if (thread_index() == few_queries) {
-    atomicAdd(&f.state.totals[0], static_cast<unsigned long long>(shared.counters->found));
-    atomicAdd(&f.state.totals[1], static_cast<unsigned long long>(count));
-  }
+  // The last block sees what all have written.
+  __threadfence();
+  __syncthreads();
+  if (thread_index() == 0)
+    shared.counters->last = atomicAdd(f.state.ended, 1u) == static_cast<unsigned>(f.blocks) - 1 ? 1 : 0;
+  __syncthreads();
+  if (shared.counters->last == 0) return;
+  __threadfence();
+  few_finish(f, reinterpret_cast<std::uint64_t*>(base));
 }
 
 }  // namespace vicinal::cuda

@@ -19,7 +19,7 @@ class FewWorkspace {
       : device_(device), device_bytes_(device, layout().all), shared_(device.take_shared(shared_layout().all)) {
     std::byte* const at = device_bytes_.data();
     const Layout l = layout();
-    // As few_finish leaves it.
+    // As the last block of few_search leaves it.
     std::vector<std::byte> first(static_cast<std::size_t>(l.words));
     std::memset(first.data(), 0xff, static_cast<std::size_t>(l.counts));
     device.in(at, first.data(), l.words);
@@ -28,6 +28,7 @@ class FewWorkspace {
               .radius = reinterpret_cast<std::uint32_t*>(at + l.radius),
               .counts = reinterpret_cast<unsigned*>(at + l.counts),
               .flags = reinterpret_cast<unsigned*>(at + l.flags),
+              .ended = reinterpret_cast<unsigned*>(at + l.ended),
               .largest = reinterpret_cast<double*>(at + l.largest),
               .totals = reinterpret_cast<unsigned long long*>(at + l.totals),
               .words = reinterpret_cast<std::uint64_t*>(at + l.words)};
@@ -47,7 +48,7 @@ class FewWorkspace {
 
  private:
   struct Layout {
-    std::int64_t radius, counts, flags, largest, totals, words, queries, all;
+    std::int64_t radius, counts, flags, ended, largest, totals, words, queries, all;
   };
   static constexpr std::int64_t query_bytes = few_queries * few_cols * 8;
   static constexpr Layout layout() noexcept {
@@ -55,7 +56,8 @@ class FewWorkspace {
     l.radius = few_queries * few_blocks * 4;
     l.counts = l.radius + few_queries * 4;
     l.flags = l.counts + few_queries * 4;
-    l.largest = l.flags + few_queries * 4;
+    l.ended = l.flags + few_queries * 4;
+    l.largest = l.ended + 16;
     l.totals = l.largest + few_queries * 8;
     l.words = l.totals + 16;
     l.queries = l.words + std::int64_t{few_queries} * few_words * 8;

@@ -171,6 +171,144 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   if (groups >= s.want && is_finite(upper)) tighten(args, position, value_of_upper(args.model, upper, query.scale));
 }
 
+/// Few bounds are wanted of bytes' sums: a warp a query, which knows of 256 parts of the sample the nearest row, and takes the bounds of the `want` nearest of
+/// these. They are hardly looser than those of all groups, since few of the nearest rows share a part.
+inline constexpr std::uint32_t most_want_by_warp = 32;
+inline constexpr int warp_parts = 8;  // of a lane
+inline bool thresholds_by_warp(const InitialThresholds& s) {
+  return !s.args.floats && s.want <= most_want_by_warp && s.groups >= 32 * warp_parts * groups_a_tile;
+}
+
+/// The nearest row of a lane's parts: its tile's place in the sample, and the estimate of its bound as a key.
+struct NearestOfParts {
+  std::uint32_t keys[warp_parts], tiles[warp_parts];
+};
+
+/// The largest of a tile's sums that bounds anything; less than all others where none does.
+__device__ __forceinline__ int largest_valid(const int* sums) {
+  int largest = -(1 << 30);
+#pragma unroll
+  for (int g = 0; g < groups_a_tile; g += 4) {
+    const int4 four = *reinterpret_cast<const int4*>(sums + g);
+    for (const int sum : {four.x, four.y, four.z, four.w}) largest = sum < 1 << 29 && sum > largest ? sum : largest;
+  }
+  return largest;
+}
+
+__device__ __forceinline__ NearestOfParts nearest_of_parts(const InitialThresholds& s, const QuantizedQuery& query,
+                                                           float step, std::int64_t position) {
+  NearestOfParts nearest;
+#pragma unroll
+  for (int i = 0; i < warp_parts; ++i) nearest.keys[i] = 0xffffffffu;
+  const auto tiles = static_cast<int>(s.groups / groups_a_tile);
+  const int* const sums = s.nearest + position * s.groups;
+  const Visits& visits = s.args.visits;
+  Visits next = visits;
+  next.step = visits.at(32);
+  std::int64_t tile = visits.at(lane_index());
+  for (int from = 0; from < tiles; from += 32 * warp_parts) {
+    int largest[warp_parts];  // of all parts first, so that all loads are on their way together
+#pragma unroll
+    for (int i = 0; i < warp_parts; ++i) {
+      const int t = from + 32 * i + lane_index();
+      largest[i] = largest_valid(sums + (t < tiles ? t : tiles - 1) * groups_a_tile);
+    }
+#pragma unroll
+    for (int i = 0; i < warp_parts; ++i, tile = next.after(tile)) {
+      const int t = from + 32 * i + lane_index();
+      const float bound = GroupEstimates(s.args, query, step, s.args.rows.tile_metadata[tile]).bound(largest[i]);
+      const std::uint32_t key = ordered_t(bound);
+      if (t >= tiles || !(bound < static_cast<float>(infinite)) || key >= nearest.keys[i]) continue;
+      nearest.keys[i] = key;
+      nearest.tiles[i] = static_cast<std::uint32_t>(t);
+    }
+  }
+  return nearest;
+}
+
+/// A key that at least `want` of a warp's parts are not beyond, and few more.
+__device__ __forceinline__ std::uint32_t limit_of_parts(const NearestOfParts& nearest, unsigned want) {
+  std::uint32_t low = 0xffffffffu;
+#pragma unroll
+  for (int i = 0; i < warp_parts; ++i) low = nearest.keys[i] < low ? nearest.keys[i] : low;
+  std::uint32_t high = __reduce_max_sync(all_lanes, low);  // each lane has one that is not beyond
+  low = __reduce_min_sync(all_lanes, low);
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    unsigned within = 0;
+#pragma unroll
+    for (int i = 0; i < warp_parts; ++i) within += nearest.keys[i] <= middle ? 1 : 0;
+    within = __reduce_add_sync(all_lanes, within);
+    if (within < want) {
+      low = middle + 1;
+    } else {
+      high = middle;
+      if (within <= want + want / 8) break;
+    }
+  }
+  return high;
+}
+
+/// The largest bound of the parts within a limit, ordered, in every lane; 0xffffffff where they are fewer than `want`. waiting: 64 entries of the warp.
+__device__ __forceinline__ std::uint32_t bound_of_parts(const InitialThresholds& s, const QuantizedQuery& query,
+                                                        float step, std::int64_t position,
+                                                        const NearestOfParts& nearest, std::uint32_t limit,
+                                                        std::uint32_t* waiting) {
+  const SearchArgs& args = s.args;
+  std::uint32_t most = 0;
+  unsigned wait = 0, bounded = 0;
+  const auto bound = [&](unsigned count) {
+    __syncwarp();
+    wait -= count;
+    bounded += count;
+    if (static_cast<unsigned>(lane_index()) < count) {
+      const std::int64_t t = waiting[wait + static_cast<unsigned>(lane_index())];
+      const int sum = largest_valid(s.nearest + position * s.groups + t * groups_a_tile);
+      const std::uint32_t upper =
+          ordered_t(up32(bound_of_group(args, query, step, args.rows.tile_metadata[args.visits.at(t)], sum)));
+      most = most < upper ? upper : most;
+    }
+    __syncwarp();
+  };
+#pragma unroll
+  for (int i = 0; i < warp_parts; ++i) {
+    const bool near = nearest.keys[i] <= limit && nearest.keys[i] != 0xffffffffu;
+    const unsigned all = __ballot_sync(all_lanes, near);
+    if (near) waiting[wait + static_cast<unsigned>(votes_below(all))] = nearest.tiles[i];
+    wait += static_cast<unsigned>(__popc(all));
+    if (wait >= 32) bound(32);
+  }
+  bound(wait);
+  most = __reduce_max_sync(all_lanes, most);
+  return bounded >= s.want ? most : 0xffffffffu;
+}
+
+inline constexpr int thresholds_blocks = 3;  // of a multiprocessor
+__global__ void __launch_bounds__(initial_threads, thresholds_blocks) initial_thresholds_by_warp(InitialThresholds s) {
+  VICINAL_SHARED(std::uint32_t, waiting, initial_threads * 2);  // parts to be bounded, 64 of each warp
+  const SearchArgs& args = s.args;
+  constexpr std::int64_t warps_here = initial_threads / 32;
+  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * warps_here;
+  // Lane i keeps the bound of the warp's i-th query, so that 32 thresholds are tightened together.
+  std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * warps_here + warp_index();
+  while (position < args.queries.count) {
+    const std::int64_t first = position;
+    std::uint32_t mine = 0xffffffffu;
+    for (int i = 0; i < 32 && position < args.queries.count; ++i, position += warps) {
+      const QuantizedQuery query = args.queries.quantized[position];
+      const float step = args.queries.tile_metadata[position / tile_rows].step;
+      const NearestOfParts nearest = nearest_of_parts(s, query, step, position);
+      const std::uint32_t most = bound_of_parts(s, query, step, position, nearest, limit_of_parts(nearest, s.want),
+                                                waiting + warp_index() * 64);
+      if (lane_index() == i) mine = most;
+    }
+    const std::int64_t own = first + lane_index() * warps;
+    if (own >= args.queries.count || mine == 0xffffffffu) continue;
+    const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(mine) << 32);
+    if (is_finite(upper)) tighten(args, own, value_of_upper(args.model, upper, args.queries.quantized[own].scale));
+  }
+}
+
 /// How many rows of all are within a limit, where so many groups of 16 of a sample have one that is.
 __device__ __forceinline__ float rows_within(const SearchArgs& args, float groups, float of_groups) {
   return static_cast<float>(args.rows.count) * (1 - powf(1 - groups / of_groups, 1.0F / (tile_rows / groups_a_tile)));

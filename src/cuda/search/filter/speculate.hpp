@@ -14,10 +14,13 @@ namespace vicinal::cuda {
 
 /// SpeculationRule says how a device guesses; tests have their own.
 struct SpeculationRule {
-  std::int64_t least_k = 16;  // of fewer neighbours proved thresholds take no longer
-  double deviations = 5;      // of a binomial distribution, beyond what is expected of evenly spread rows
+  std::int64_t least_k = 16;                 // of fewer neighbours proved thresholds take no longer, but of
+  std::int64_t few_queries = block_queries;  // at most, for which each further launch costs
+  double deviations = 5;  // of a binomial distribution, beyond what is expected of evenly spread rows
   double rows_besides = 4;
 
+  /// Whether so many neighbours of each query of a batch are guessed.
+  bool guesses(std::int64_t k, std::int64_t queries) const { return k >= least_k || queries <= few_queries; }
   /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {
     const double expected = share * static_cast<double>(want),
@@ -56,11 +59,12 @@ inline bool at_once(const Plan& plan, std::int64_t rows, bool prepared) {
   return prepared || plan.corpus_chunk >= rows;
 }
 
-/// How a search of a corpus that is one chunk of so many tiles speculates. slots: that a query has where thresholds are proved.
-inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t tiles, std::int64_t dims, std::int64_t k,
-                                  bool without_self, std::int64_t slots) {
+/// How a search of a corpus that is one chunk of so many tiles speculates, in batches of so many queries. slots: that a query has where thresholds are
+/// proved.
+inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t queries, std::int64_t tiles,
+                                  std::int64_t dims, std::int64_t k, bool without_self, std::int64_t slots) {
   const std::int64_t want = k + (without_self ? 1 : 0);
-  if (k < rule.least_k || slots / tile_rows >= tiles) return {};
+  if (!rule.guesses(k, queries) || slots / tile_rows >= tiles) return {};
   for (const std::int64_t part : {16, 8}) {
     const std::int64_t sampled = std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile),
                        rank = rule.rank(want, static_cast<double>(sampled) / static_cast<double>(tiles));

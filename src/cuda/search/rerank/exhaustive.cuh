@@ -30,10 +30,11 @@ struct Exhaustive {
   SearchArgs args;
   Ranking ranking;
   std::int64_t first = 0, last = 0;  // rows of the chunk
-  void* keys = nullptr;              // [queries][cols], the list in the first k
+  void* keys = nullptr;              // [queries][cols], the list in the first `listed`
   std::int64_t cols = 0;
-  bool checks = false;    // rows with an element that is not finite are counted
-  std::int64_t tile = 0;  // queries that shared memory holds at a time, where rows stay in registers
+  std::int64_t listed = 0;  // columns of the lists that are selected from, k or none
+  bool checks = false;      // rows with an element that is not finite are counted
+  std::int64_t tile = 0;    // queries that shared memory holds at a time, where rows stay in registers
 };
 
 __device__ __forceinline__ void store_exhaustive_key(const Exhaustive& s, std::int64_t query, std::int64_t col,
@@ -96,7 +97,7 @@ __device__ __forceinline__ void take_exhaustive_sum(const Exhaustive& s, std::in
   const bool may = may_pair(s.args, query, row);
   const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
   if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
-  store_exhaustive_key(s, query, s.args.k + row - s.first, key);
+  store_exhaustive_key(s, query, s.listed + row - s.first, key);
 }
 /// Keys of rows [first, last) with all queries.
 __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive s) {
@@ -106,12 +107,22 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                      if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
 }
+/// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and any row may answer any query.
+__device__ __forceinline__ bool is_plain(const Exhaustive& s) {
+  return s.ranking.type == DistanceType::f32 && s.args.choice.all && !needs_norms(s.ranking.metric) &&
+         !descending(s.ranking.metric);
+}
 /// The same with rows in registers (exhaustive_resident.cuh), with the same bits.
 template <Sum sum>
 __global__ void __launch_bounds__(resident_threads, resident_blocks) exhaustive_keys_resident(Exhaustive s) {
+  const bool plain = is_plain(s), root = row_of(s.ranking.metric).finish == Finish::root;
+  float* const keys = static_cast<float*>(s.keys) + s.listed - s.first;
   resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
                       [&](bool pair, std::int64_t query, std::int64_t row, double total) {
-                        if (pair) take_exhaustive_sum(s, query, row, total);
+                        if (!pair) return;
+                        const float key = static_cast<float>(root ? sqrt(total) : total);
+                        if (plain && key < static_cast<float>(infinite)) keys[query * s.cols + row] = key;
+                        else take_exhaustive_sum(s, query, row, total);
                       });
 }
 using ExhaustiveKernel = void (*)(Exhaustive);
@@ -167,30 +178,29 @@ struct ExhaustiveLists {
   const std::int64_t* columns = nullptr;
   void* next = nullptr;  // words of the lists from now on
 };
-/// What was selected becomes the lists.
+inline constexpr std::int64_t list_piece = 1024;  // keys that a block has in work
+/// What was selected becomes the lists, a piece of one a block.
 template <class Form>
 __global__ void keys_to_lists(ExhaustiveLists l) {
   const Exhaustive& s = l.scan;
   const SearchArgs& args = s.args;
-  for (std::int64_t query = blockIdx.x; query < args.queries.count; query += gridDim.x) {
-    const std::int64_t base = query * args.k;
-    std::int64_t have = 0;
-    for (std::int64_t i = thread_index(); i < args.k; i += thread_count()) {
+  const std::int64_t pieces = (args.k + list_piece - 1) / list_piece;
+  for (std::int64_t work = blockIdx.x; work < args.queries.count * pieces; work += gridDim.x) {
+    const std::int64_t query = work / pieces, base = query * args.k, from = work % pieces * list_piece,
+                       to = from + list_piece < args.k ? from + list_piece : args.k;
+    for (std::int64_t i = from + thread_index(); i < to; i += thread_count()) {
+      // Keys ascend, so those that are missing come last.
       const double key = load_exhaustive_key(s, l.values, base + i);
+      const bool there = key < infinite,
+                 ends = i + 1 == args.k || !(load_exhaustive_key(s, l.values, base + i + 1) < infinite);
+      if (there && ends) args.states[query].best = static_cast<std::uint32_t>(i + 1);
+      if (!there && i == 0) args.states[query].best = 0;
+      if (!there) continue;
       const std::int64_t col = l.columns[base + i];
-      if (!(key < infinite)) continue;  // keys ascend, so those that are missing come last
-      have = i + 1;
       static_cast<typename Form::Word*>(l.next)[base + i] =
-          col < args.k ? static_cast<const typename Form::Word*>(args.best)[base + col]
-                       : Form::make(ListWords<Form>::ordered(key), args.first_row + s.first + col - args.k);
+          col < s.listed ? static_cast<const typename Form::Word*>(args.best)[base + col]
+                         : Form::make(ListWords<Form>::ordered(key), args.first_row + s.first + col - s.listed);
     }
-    VICINAL_SHARED(unsigned, most, 1);
-    if (thread_index() == 0) most[0] = 0;
-    __syncthreads();
-    atomicMax(&most[0], static_cast<unsigned>(have));
-    __syncthreads();
-    if (thread_index() == 0) args.states[query].best = most[0];
-    __syncthreads();
   }
 }
 
@@ -201,8 +211,8 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the search, before and afterwards. checks: rows that are not finite are counted.
-  void search(const SearchArgs& args, const Ranking& ranking, bool wide, bool checks,
+  /// best: the lists of the search, before and afterwards; started: they may hold rows. checks: rows that are not finite are counted.
+  void search(const SearchArgs& args, const Ranking& ranking, bool wide, bool checks, bool started,
               DeviceBuffer<std::byte, Device>& best, ThreadPool& thread_pool) {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
@@ -217,8 +227,9 @@ class ExhaustiveRanking {
     task.out.ids = columns_.reserve(count * k);
     for (s.first = 0; s.first < rows; s.first = s.last) {
       s.last = std::min(rows, s.first + segment);
-      task.values.cols = k + s.last - s.first;
-      device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
+      s.listed = started || s.first > 0 || s.last - s.first < k ? k : 0;
+      task.values.cols = s.listed + s.last - s.first;
+      if (s.listed > 0) device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
       launch_keys(s);
       void* workspace = workspace_.reserve(device_.select_bytes(task));
       device_.select(task, workspace);
@@ -226,7 +237,7 @@ class ExhaustiveRanking {
                                   .values = values_.data(),
                                   .columns = columns_.data(),
                                   .next = next_.reserve(count * k * word_size(wide))};
-      device_.launch()(std::min(count, everyone), k > 4096 ? 1024 : 256, 0,
+      device_.launch()(std::min(count * ((k + list_piece - 1) / list_piece), everyone), 256, 0,
                        wide ? keys_to_lists<Wide> : keys_to_lists<Packed>, lists);
       std::swap(best, next_);
       s.args.best = best.data();
