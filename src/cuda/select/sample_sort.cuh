@@ -16,10 +16,10 @@ static_assert(sample_sort_samples <= sample_sort_tile && most_sample_sort_bucket
 template <class Form>
 struct SampleSort {
   using Word = typename Form::Word;
-  Word* words;               // `count` a row; words that are Form::last() are in no bucket
-  Word* moved;               // as many: the words by buckets
-  Word* splitters;           // a row, buckets - 1: the largest word of each bucket but the last
-  unsigned *sizes, *filled;  // of each bucket: its words, and those that are there so far
+  Word* words;                                   // `count` a row; words that are Form::last() are in no bucket
+  Word* moved;                                   // as many: the words by buckets
+  Word* splitters = nullptr;                     // a row, buckets - 1: the largest word of each bucket but the last
+  unsigned *sizes = nullptr, *filled = nullptr;  // of each bucket: its words, and those that are there so far
   std::int64_t rows, count;
   int buckets;  // a power of two
 };

@@ -105,7 +105,7 @@ TEST(CudaFew, EveryMetricThatItTakes) {
       Kept kept(view(corpus, dims), few);
       // Lengths alone decide about products of three columns: too many rows look near, and a query may be left to the usual way.
       const bool left = kept.search(view(queries, dims).slice(0, dims > 64 ? 9 : 16), few);
-      EXPECT_TRUE(!left || metric == Metric::inner_product && dims == 3);
+      EXPECT_TRUE(!left || (metric == Metric::inner_product && dims == 3));
       EXPECT_FALSE(
           kept.search(view(queries, dims).slice(3, 7), {.options = {.k = 1, .metric = metric}, .there = true}));
     }
