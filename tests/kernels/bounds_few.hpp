@@ -20,7 +20,7 @@ __device__ inline int few_product(const Few& f, const FewShared& shared, std::in
   const unsigned char* const query = shared.lines + which * slab;
   int sum = 0;
   for (int chunk = 0; chunk < slab / 16; ++chunk) {
-    const int of_row = swizzled_chunk(slab, static_cast<int>(position % few_piece_rows), chunk) * 16,
+    const int of_row = swizzled_chunk(slab, static_cast<int>(position % tile_rows), chunk) * 16,
               of_query = swizzled_chunk(slab, which, chunk) * 16;
     for (int i = 0; i < 16; ++i)
       sum += static_cast<int>(static_cast<std::int8_t>(row[of_row + i])) *
@@ -29,64 +29,67 @@ __device__ inline int few_product(const Few& f, const FewShared& shared, std::in
   return sum;
 }
 
-/// A warp takes a query of its batch.
+/// The queries of a block, as few_begin prepares them.
 template <int slab>
-__device__ inline void check_few_query(const FewCheck& c, const Few& f, const FewShared& shared, int which, int batch,
-                                       int part, int parts) {
-  const std::int64_t asked = std::int64_t{batch} * few_queries + which, dims = f.rows.dims, count = f.rows.count;
-  const QuantizedQuery& query = shared.queries[which].quantized;
-  if (!shared.queries[which].fit) return;
-  unsigned pairs = 0, wrong = 0;
-  for (std::int64_t from = std::int64_t{part} * rows_at_once; from < count;
-       from += std::int64_t{parts} * rows_at_once) {
-    std::int64_t rows[rows_at_once], queries[rows_at_once];
-    double shifts[rows_at_once];
-    for (int j = 0; j < rows_at_once; ++j) {
-      const std::int64_t row = f.rows.order[from + j < count ? from + j : from];
-      rows[j] = row * dims;
-      queries[j] = asked * dims;
-      shifts[j] = c.ranking.metric == Metric::correlation ? f.rows.mean[row] : 0.0;
-    }
-    const double total = own_sums(c.ranking, rows, shifts, queries);
-    const std::int64_t position = from + lane_index() / (32 / rows_at_once);
-    if (lane_index() % (32 / rows_at_once) != 0 || position >= count) continue;
-    ++pairs;
-    const double key = folded_key(c.ranking, value_of_sum(c.ranking, total, asked, f.rows.order[position]));
-    if (!is_finite(key)) continue;
-    const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
-    const int product = few_product<slab>(f, shared, position, which);
-    const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(
-        coeffs_of_query(f.model, theta_of_key(f.model, key, query.scale), query.square, query.norms));
-    const auto upper = static_cast<double>(few_upper(f, shared, which, static_cast<std::uint32_t>(position), product));
-    const bool bounded =
-        !is_finite(upper) || static_cast<double>(up32(value_of_upper(f.model, upper, query.scale))) >= key;
-    // As few_test compares.
-    const float inverse = few_inverse(shared, tile.quick_inverse);
-    const bool excluded = quick_bias(tile.terms[position % tile_rows], inverse) + product <
-                          few_threshold(coeffs, tile.e, tile.n, inverse);
-    if (bounded && !excluded) continue;
-    ++wrong;
-    c.tally->first_query = static_cast<unsigned long long>(asked);
-    c.tally->first_row = f.rows.order[position];
-  }
-  if (wrong != 0) atomicAdd(&c.tally->wrong, static_cast<unsigned long long>(wrong));
-  if (pairs != 0) atomicAdd(&c.tally->pairs, static_cast<unsigned long long>(pairs));
+__device__ inline void few_queries_of(const Few& f, const FewShared& shared) {
+  if (thread_index() == 0) *shared.counters = {};
+  __syncthreads();
+  for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
+  few_round_all<slab>(f, shared);
 }
 
-/// A block takes a batch and every so manieth rows.
+/// Whether the kernel keeps a pair whose key is a query's k-th, and bounds that key.
+template <int slab>
+__device__ inline bool few_keeps(const Few& f, const FewShared& shared, int which, std::int64_t position, double key) {
+  const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
+  const QuantizedQuery& query = shared.queries[which].quantized;
+  const int product = few_product<slab>(f, shared, position, which);
+  const auto upper = static_cast<double>(few_upper(f, shared, which, static_cast<std::uint32_t>(position), product));
+  if (is_finite(upper) && static_cast<double>(up32(value_of_upper(f.model, upper, query.scale))) < key) return false;
+  const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(
+      coeffs_of_query(f.model, theta_of_key(f.model, key, query.scale), query.square, query.norms));
+  const float inverse = few_inverse(shared, tile.quick_inverse);
+  return quick_bias(tile.terms[position % tile_rows], inverse) + product >=
+         few_threshold(coeffs, tile.e, tile.n, inverse);
+}
+
+/// A block takes a batch and every so manieth rows, a warp some queries of it.
 template <int slab>
 __global__ void __launch_bounds__(few_block_threads, 1) check_few(FewCheck c) {
   const int batch = static_cast<int>(blockIdx.x) % c.batches, part = static_cast<int>(blockIdx.x) / c.batches,
             parts = static_cast<int>(gridDim.x) / c.batches;
+  const std::int64_t dims = c.few.rows.dims, count = c.few.rows.count;
   Few f = c.few;
-  f.queries = static_cast<const unsigned char*>(f.queries) + batch * few_queries * f.rows.dims * 4;
+  f.queries = static_cast<const unsigned char*>(f.queries) + batch * few_queries * dims * 4;
   const FewShared shared(dynamic_shared<unsigned char>(), few_memory(slab));
-  if (thread_index() == 0) *shared.counters = {};
-  __syncthreads();
-  for (int which = warp_index(); which < few_queries; which += few_warps) few_measure<slab>(f, which, shared);
-  few_round_all<slab>(f, shared);
-  for (int which = warp_index(); which < few_queries; which += few_warps)
-    check_few_query<slab>(c, f, shared, which, batch, part, parts);
+  few_queries_of<slab>(f, shared);
+  unsigned pairs = 0, wrong = 0;
+  for (int which = warp_index(); which < few_queries; which += few_warps) {
+    if (!shared.queries[which].fit) continue;
+    const std::int64_t asked = std::int64_t{batch} * few_queries + which;
+    for (std::int64_t from = std::int64_t{part} * rows_at_once; from < count;
+         from += std::int64_t{parts} * rows_at_once) {
+      std::int64_t rows[rows_at_once], queries[rows_at_once];
+      double shifts[rows_at_once];
+      for (int j = 0; j < rows_at_once; ++j) {
+        const std::int64_t row = f.rows.order[from + j < count ? from + j : from];
+        rows[j] = row * dims;
+        queries[j] = asked * dims;
+        shifts[j] = c.ranking.metric == Metric::correlation ? f.rows.mean[row] : 0.0;
+      }
+      const double total = own_sums(c.ranking, rows, shifts, queries);
+      const std::int64_t position = from + lane_index() / (32 / rows_at_once);
+      if (lane_index() % (32 / rows_at_once) != 0 || position >= count) continue;
+      ++pairs;
+      const double key = folded_key(c.ranking, value_of_sum(c.ranking, total, asked, f.rows.order[position]));
+      if (!is_finite(key) || few_keeps<slab>(f, shared, which, position, key)) continue;
+      ++wrong;
+      c.tally->first_query = static_cast<unsigned long long>(asked);
+      c.tally->first_row = f.rows.order[position];
+    }
+  }
+  if (wrong != 0) atomicAdd(&c.tally->wrong, static_cast<unsigned long long>(wrong));
+  if (pairs != 0) atomicAdd(&c.tally->pairs, static_cast<unsigned long long>(pairs));
 }
 
 /// All pairs of rows in f32 and whole batches of queries; nothing where these kernels do not take the rows.
@@ -113,9 +116,7 @@ void check_few_queries(Device& device, const Points& corpus, const Points& queri
                      .queries = asked.matrix.rows,
                      .count = few_queries,
                      .model = model,
-                     .transform = transform,
-                     .visits = {},
-                     .state = {}},
+                     .transform = transform},
              .ranking = {.rows = rows.matrix,
                          .queries = asked.matrix,
                          .metric = metric,

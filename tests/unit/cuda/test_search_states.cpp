@@ -264,7 +264,6 @@ class Walk {
     all_edges.search = oracle;
     const Points& rows = corpus_->points;
     const Outcome got = outcome_of([&] {
-      if (refused_.code) return knn(rows, queries.points, here);
       if (graph) return kept_ ? kept_->knn_graph(edges) : knn_graph(rows, edges);
       return kept_ ? kept_->knn(queries.points, here) : knn(rows, queries.points, here);
     });

@@ -71,6 +71,7 @@ __device__ __forceinline__ void few_update(const Few& f, const FewShared& shared
   }
   least = __reduce_min_sync(all_lanes, least);
   volatile std::uint32_t* const published = f.state.minima + which * few_blocks;
+  random_delay();
   if (lane_index() == 0) published[blockIdx.x] = least;
   for (int turn = 0; turn < patience; ++turn) {
     unsigned there = 0;

@@ -282,6 +282,7 @@ __global__ void __launch_bounds__(few_block_threads, 1) few_search(Few f) {
   few_rank(f, shared, pairs, count, slab);
   few_say(f, shared, count);
 
+  random_delay();
   // The last block sees what all have written.
   __threadfence();
   __syncthreads();
