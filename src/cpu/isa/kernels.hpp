@@ -2,8 +2,8 @@
 // Everything above this header is written once and never sees a vector register.
 //
 // Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
-// their error is inside the bound (src/core/bound.hpp) for any order of summation in which no product passes through more than
-// `dims` roundings.
+// their error is inside the bound (src/core/bound.hpp) for any order of summation that is a chain of at most
+// `dims` fused multiply-adds per lane.
 #pragma once
 #include <cstddef>
 #include <cstdint>
