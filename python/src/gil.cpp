@@ -62,7 +62,11 @@ void check_interpreter() {
   throw nb::python_error();
 }
 
-GilRelease::GilRelease() noexcept : state_(PyEval_SaveThread()) { count_release(1); }
+// The thread is counted before the lock is free, since the one that ends the interpreter may have the lock before this one goes on.
+GilRelease::GilRelease() noexcept {
+  count_release(1);
+  state_ = PyEval_SaveThread();
+}
 
 GilRelease::~GilRelease() {
   try {

@@ -140,7 +140,7 @@ def test_executors_come_to_their_end():
 from concurrent.futures import ThreadPoolExecutor
 pool = ThreadPoolExecutor(2)
 for _ in range(4):
-    pool.submit(vicinal.knn, many, many, 10).add_done_callback(lambda found: print(found.result().certificate.all()))
+    pool.submit(vicinal.knn, many, many, 10).add_done_callback(lambda found: sys.stdout.write(f"{found.result().certificate.all()}\\n"))
 """
     assert quiet(run_alone(code, 1)) == (0, "True\n" * 4, "")
 
@@ -148,6 +148,13 @@ for _ in range(4):
 def test_an_exit_with_a_status_keeps_it():
     code = HEAD + "forever(lambda: vicinal.knn(many, many, 10))\nstarted.wait()\nsys.exit(7)"
     assert quiet(run_alone(code, 1)) == (7, "", "")
+
+
+def test_an_exit_while_the_first_search_begins():
+    """Many at once, so that a thread often loses its core where it has just given the lock back."""
+    code = HEAD + "forever(lambda: vicinal.knn(many, many, 10))\nstarted.wait()\nsys.exit(7)"
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert {quiet(done) for done in pool.map(lambda _: run_alone(code, 1), range(12 * RUNS))} == {(7, "", "")}
 
 
 def test_a_forked_child_ends_at_once():
