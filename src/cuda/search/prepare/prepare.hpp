@@ -1,7 +1,6 @@
 // PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of rows that the
 // contract refuses.
 #pragma once
-#include <cstring>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -10,12 +9,12 @@
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/core/prepared.hpp"
 #include "cuda/search/prepare/byte_step.cuh"
+#include "cuda/search/prepare/chosen.hpp"
 #include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_float.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
 #include "cuda/search/prepare/transform.cuh"
 #include "prepare/check.hpp"
-#include "prepare/load.hpp"
 
 namespace vicinal::cuda {
 
@@ -51,7 +50,7 @@ class MatrixPreparer {
     }
     // Three kernels look at the sample.
     const std::int64_t most = std::clamp<std::int64_t>(sampled_elements / corpus.cols, least_sampled, most_sampled);
-    DeviceBuffer<std::byte, Device> copy(device_);
+    ChosenRows<Device> copy(device_);
     DeviceBuffer<SampledRow, Device> sampled(device_);
     DeviceBuffer<double, Device> ends(device_), norms(device_);
     DeviceBuffer<ChosenTransform, Device> chosen_there(device_);
@@ -63,8 +62,6 @@ class MatrixPreparer {
                   .sum = filter_sum_of(spec_.metric),
                   .codes = !in_floats(precision_),
                   .code_range = precision_row(Precision::int8).code_range};
-    args.matrix.dtype = corpus.dtype;
-    args.matrix.dims = corpus.cols;
     args.matrix.mean = norms.reserve(args.count);
     sample(args, copy);
     args.sampled = sampled.reserve(args.count);
@@ -99,37 +96,18 @@ class MatrixPreparer {
 
   /// The step of all rows and queries, where sums are of differences in int8: by a sample of the rows, which takes the device's own time to read.
   void choose_step(DeviceTransform& transform) {
-    constexpr std::int64_t most_rows = 1024, most_strided = 64;
     transform.step = transform.integral > 0 ? transform.integral : 1;
     const Points& corpus = spec_.corpus;
     if (!has_byte_differences(filter_sum_of(spec_.metric)) || in_floats(precision_) || transform.integral > 0 ||
         corpus.rows == 0)
       return;
-    const std::int64_t row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
     ByteStep args{.matrix = {},
                   .transform = transform,
-                  .visits = visits_of(corpus.rows),
+                  .visits = {},
+                  .count = std::min(corpus.rows, std::int64_t{most_step_rows}),
                   .largest = filter_sum_of(spec_.metric) == Sum::largest};
-    args.matrix.dtype = corpus.dtype;
-    args.matrix.dims = corpus.cols;
-    args.count = std::min(corpus.rows, most_rows);
-    DeviceBuffer<std::byte, Device> copy(device_);
-    if (device_.holds(corpus.data)) {
-      args.matrix.rows = corpus.data;
-    } else {
-      if (!corpus.plain_rows()) args.count = std::min(args.count, most_strided);
-      std::byte* const to = copy.reserve(args.count * row);
-      std::vector<std::byte> some(static_cast<std::size_t>(corpus.plain_rows() ? args.count * row : 0));
-      for (std::int64_t i = 0; i < args.count; ++i) {
-        const Points one = corpus.slice(args.visits.at(i), 1);
-        if (some.empty()) device_.rows_in(to + i * row, one);
-        else std::memcpy(some.data() + i * row, one.data, static_cast<std::size_t>(row));
-      }
-      if (!some.empty()) device_.in(to, some.data(), args.count * row);
-      device_.wait();
-      args.matrix.rows = to;
-      args.visits = {.count = args.count, .step = 1};
-    }
+    ChosenRows<Device> copy(device_);
+    sample(args, copy);
     DeviceBuffer<double, Device> step(device_);
     args.step = step.reserve(1);
     device_.launch()(1, byte_step_threads, 0, choose_byte_step, args);
@@ -219,22 +197,21 @@ class MatrixPreparer {
   }
 
  private:
-  /// Where the sample's rows are: on the device, or copied there from the host.
-  void sample(Sampling& args, DeviceBuffer<std::byte, Device>& copy) {
+  /// The sample's rows: where they are on the device, or copied there from the host.
+  template <class Sample>
+  void sample(Sample& args, ChosenRows<Device>& copy) {
     const Points& corpus = spec_.corpus;
+    args.visits = visits_of(corpus.rows);
+    args.matrix.dtype = corpus.dtype;
+    args.matrix.dims = corpus.cols;
     if (device_.holds(corpus.data)) {
       args.matrix.rows = dense(corpus);
-      args.visits = visits_of(corpus.rows);
       return;
     }
-    const std::int64_t row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
-    std::vector<std::byte> rows(static_cast<std::size_t>(args.count * row));
-    const VisitOrder order(corpus.rows);
-    for (std::int64_t i = 0; i < args.count; ++i) gather_row(corpus, order.at(i), rows.data() + i * row);
-    args.matrix.rows = copy.reserve(args.count * row);
+    std::vector<std::int64_t> which;
+    for (std::int64_t i = 0; i < args.count; ++i) which.push_back(args.visits.at(i));
+    args.matrix.rows = copy.gather(corpus, which).data;
     args.visits = {.count = args.count, .step = 1};
-    device_.in(copy.data(), rows.data(), args.count * row);
-    device_.wait();
   }
 
   void measure(const Prepare& args) {
