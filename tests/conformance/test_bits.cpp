@@ -83,6 +83,31 @@ TEST(Bits, TilesHaveTheBitsOfPairsRankedOneByOne) {
   }
 }
 
+// Lists longer than 64 are limited by a histogram of counts, of rows of up to 512 bytes; one query alone has rows counted where they lie.
+TEST(Bits, BothSidesOfWhatAHistogramServes) {
+  for (const std::int64_t cols : {8, 511, 512, 513})
+    for (const std::int64_t kinds : {1, 5}) {
+      Rng rng(4800 + static_cast<std::uint64_t>(cols + kinds));
+      const Table corpus = few_kinds(rng, 1300, cols, kinds, 2), queries = few_kinds(rng, 9, cols, 3, 1);
+      for (const std::int64_t count : {1, 9})
+        for (const std::int64_t k : {64, 65, 66, 1300}) {
+          const vicinal::Points asked = queries.points().slice(0, count);
+          KnnOptions ranked{.k = k, .metric = Metric::hamming}, counted = ranked;
+          ranked.run.filter = "canonical";
+          const vicinal::Neighbors want = vicinal::knn(corpus.points(), asked, ranked);
+          for (const int threads : {1, 3}) {
+            SCOPED_TRACE(std::to_string(cols) + " bytes, " + std::to_string(kinds) + " kinds, " +
+                         std::to_string(count) + " queries, k " + std::to_string(k) + ", " + std::to_string(threads) +
+                         " threads");
+            counted.run.threads = threads;
+            EXPECT_EQ(difference(vicinal::knn(corpus.points(), asked, counted), want), "");
+            const vicinal::Corpus kept(corpus.points(), {.metric = Metric::hamming, .run = counted.run});
+            EXPECT_EQ(difference(kept.knn(asked, counted), want), "") << "kept";
+          }
+        }
+    }
+}
+
 TEST(Bits, RangesAndGraphsHaveThem) {
   for (std::int64_t number = 0; number < scaled(150); ++number) {
     Rng rng(seed_or(4700) + static_cast<std::uint64_t>(number));

@@ -74,6 +74,16 @@ TEST(Sort, WhatIsMissingComesLast) {
         "some are missing");
 }
 
+/// The longest lists that are sorted by a sample have the most buckets, with the fewest samples each; longer ones are merged.
+TEST(Sort, TheLongestLists) {
+  constexpr std::int64_t most = 230'400;
+  EXPECT_EQ(vicinal::cuda::sample_sort_buckets(most), vicinal::cuda::most_sample_sort_buckets);
+  EXPECT_FALSE(vicinal::cuda::sorted_by_sample(FormName::packed, most + 1));
+  std::mt19937 rng(7);
+  check(
+      most, [&](std::int64_t, std::int64_t i) { return word(rng() % 40000, i); }, "keys several times");
+}
+
 /// All of the sample is less than all else: one bucket has nearly the whole row, more than shared memory holds.
 TEST(Sort, ASampleThatMisleads) {
   const std::int64_t count = 9000;
