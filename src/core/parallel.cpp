@@ -120,10 +120,6 @@ class Arenas {
       idle_.emplace(threads, std::move(arena));
     } catch (...) {}
   }
-  static Arenas& all() {
-    static auto* arenas = new Arenas;  // never destroyed: calls may outlive static objects
-    return *arenas;
-  }
 
  private:
   std::mutex mutex_;
@@ -143,10 +139,6 @@ class Workers {
     if (most_ - 1 > startable_) startable_ += startable_threads(most_ - 1 - startable_);
     set(std::min(most_, startable_ + 1));
     return std::min(threads, allowed());
-  }
-  static Workers& all() {
-    static auto* workers = new Workers;  // never destroyed, as above
-    return *workers;
   }
 
  private:
@@ -169,11 +161,15 @@ class Workers {
   std::unique_ptr<tbb::global_control> limit_;
 };
 
+// Both are made while the library loads, before threads that could meet there, and never destroyed: calls may outlive static objects.
+Arenas& arenas = *new Arenas;
+Workers& workers = *new Workers;
+
 }  // namespace
 
 struct ThreadPool::Arena {
-  explicit Arena(int allowed) : threads(allowed), lent(Arenas::all().take(allowed)), arena(*lent) {}
-  ~Arena() { Arenas::all().give_back(threads, std::move(lent)); }
+  explicit Arena(int allowed) : threads(allowed), lent(arenas.take(allowed)), arena(*lent) {}
+  ~Arena() { arenas.give_back(threads, std::move(lent)); }
   int threads;
   std::unique_ptr<tbb::task_arena> lent;
   tbb::task_arena& arena;
@@ -187,7 +183,7 @@ std::uint64_t& callback_epoch() noexcept {
 ThreadPool::ThreadPool(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
     : threads_(at_home() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
       caller_(std::this_thread::get_id()) {
-  if (threads_ > 1) threads_ = Workers::all().allow(threads_);
+  if (threads_ > 1) threads_ = workers.allow(threads_);
   if (threads_ > 1) arena_ = std::make_unique<Arena>(threads_);
   ask(true);
 }
