@@ -283,7 +283,7 @@ std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::ui
   lane.place = place;
   std::uint32_t& collecting = m.collecting[static_cast<std::size_t>(self / 32)];
   collecting |= 1u << self % 32;
-  // Whoever comes last looks at the others; where one never comes, nobody can go on.
+  // The last lane to come compares all of the mask; where one never comes, the others wait for good, and run_block says so.
   if ((mask & ~collecting) == 0) {
     for (int i = 0; i < 32; ++i) {
       if ((mask >> i & 1) == 0) continue;
