@@ -7,6 +7,7 @@
 #include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/metric.hpp"
+#include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "pipeline/merge.hpp"
 #include "vicinal/search.hpp"
@@ -34,40 +35,56 @@ void refuse_repeated_id(std::vector<Entry>& best, std::int64_t row) {
          cat("row ", row, ": id ", twin->id, " is in two parts; search each part with its own first_id"));
 }
 
+/// Where the merge of a row stands in the list of a part.
+struct Head {
+  const NeighborsView* part;
+  std::int64_t at, end;
+  Entry entry;
+  /// False: there is no more.
+  bool load(bool descends) {
+    if (at == end || part->ids[at] < 0) return false;
+    entry = {load_key(part->distances, part->type, descends, at), part->ids[at]};
+    return true;
+  }
+};
+
+void merge_row(std::span<const NeighborsView> parts, std::int64_t row, bool descends, const NeighborsView& out,
+               std::vector<Head>& heads) {
+  heads.clear();
+  for (const NeighborsView& part : parts) {
+    Head head{&part, row * part.k, (row + 1) * part.k, {}};
+    if (head.load(descends)) heads.push_back(head);
+  }
+  std::int64_t at = row * out.k;
+  for (; at < (row + 1) * out.k && !heads.empty(); ++at) {
+    const auto least = std::min_element(heads.begin(), heads.end(),
+                                        [](const Head& a, const Head& b) { return before(a.entry, b.entry); });
+    out.ids[at] = least->entry.id;
+    store_key(least->entry.key, out.type, descends, out.distances, at);
+    ++least->at;
+    if (!least->load(descends)) heads.erase(least);
+  }
+  if (out.counts != nullptr) out.counts[row] = at - row * out.k;
+  for (; at < (row + 1) * out.k; ++at) store_missing(out.type, descends, out.ids, out.distances, at);
+}
+
 }  // namespace
 
-void merge_found(std::span<const NeighborsView> parts, Metric metric, const NeighborsView& out) {
-  FpGuard guard;
+void for_lists(std::int64_t rows, std::int64_t entries, int threads,
+               const std::function<void(std::int64_t first, std::int64_t last)>& body) {
+  constexpr std::int64_t entries_at_once = 4096;
+  const std::int64_t at_once = std::max<std::int64_t>(entries_at_once / std::max<std::int64_t>(entries, 1), 1),
+                     runs = (rows + at_once - 1) / at_once;
+  ThreadPool thread_pool(static_cast<int>(std::clamp<std::int64_t>(runs, 1, threads)), nullptr, {}, 0);
+  thread_pool.for_each(runs, [&](std::int64_t run, int) { body(run * at_once, std::min(rows, (run + 1) * at_once)); });
+}
+
+void merge_found(std::span<const NeighborsView> parts, Metric metric, const NeighborsView& out, int threads) {
   const bool descends = descending(metric);
-  struct Head {
-    const NeighborsView* part;
-    std::int64_t at, end;
-    Entry entry;
-  };
-  std::vector<Head> heads;
-  const auto load = [&](Head& head) {
-    if (head.at == head.end || head.part->ids[head.at] < 0) return false;
-    head.entry = {load_key(head.part->distances, head.part->type, descends, head.at), head.part->ids[head.at]};
-    return true;
-  };
-  for (std::int64_t row = 0; row < out.rows; ++row) {
-    heads.clear();
-    for (const NeighborsView& part : parts) {
-      Head head{&part, row * part.k, (row + 1) * part.k, {}};
-      if (load(head)) heads.push_back(head);
-    }
-    std::int64_t at = row * out.k;
-    for (; at < (row + 1) * out.k && !heads.empty(); ++at) {
-      const auto least = std::min_element(heads.begin(), heads.end(),
-                                          [](const Head& a, const Head& b) { return before(a.entry, b.entry); });
-      out.ids[at] = least->entry.id;
-      store_key(least->entry.key, out.type, descends, out.distances, at);
-      ++least->at;
-      if (!load(*least)) heads.erase(least);
-    }
-    if (out.counts != nullptr) out.counts[row] = at - row * out.k;
-    for (; at < (row + 1) * out.k; ++at) store_missing(out.type, descends, out.ids, out.distances, at);
-  }
+  for_lists(out.rows, out.k * std::ssize(parts), threads, [&](std::int64_t first, std::int64_t last) {
+    std::vector<Head> heads;
+    for (std::int64_t row = first; row < last; ++row) merge_row(parts, row, descends, out, heads);
+  });
 }
 
 Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& options) {

@@ -158,7 +158,7 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
     lists.push_back(one.view());
     sum.add(one.certificate, one.stats);
   }
-  merge_found(lists, options.metric, out);
+  merge_found(lists, options.metric, out, threads_for(options.run.threads));
   Report all;
   sum.close(all.certificate, all.stats, start);
   return all;
@@ -299,8 +299,9 @@ Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const G
     return knn_graph(rows, prepared_for(prepared, 0), one);
   }
   Neighbors result(rows.rows, k, wide.type(), options.search.pad);
-  copy_without_self(wide, 0, k, result.view());
-  complete_lists(result.view(), filter, rows.rows, search.metric);
+  const int threads = threads_for(search.run.threads);
+  copy_without_self(wide, 0, k, result.view(), threads);
+  complete_lists(result.view(), filter, rows.rows, search.metric, threads);
   result.certificate = std::move(wide.certificate);
   result.stats = std::move(wide.stats);
   result.stats.seconds = now_seconds() - start;

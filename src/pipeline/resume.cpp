@@ -63,7 +63,7 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
   walk_lists(walk, corpus, options, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
     copy_entries(list, 0, list.rows() * options.k, result.view(), first * options.k);
   });
-  complete_lists(result.view(), filter, corpus.rows, options.metric);
+  complete_lists(result.view(), filter, corpus.rows, options.metric, whole.threads);
   walk.close(result.certificate, result.stats, start);
   return result;
 }
@@ -89,9 +89,10 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   const std::int64_t k = search.k;
   search.k += options.include_self || rows.rows == 0 ? 0 : 1;  // without rows nothing bounds k
   Walk walk(cat("graph, k=", k), rows, rows, search, whole, directory, grid, words);
-  walk_lists(walk, rows, search, whole.distance_type,
-             [&](std::int64_t first, const Neighbors& list) { copy_without_self(list, first, k, result.view()); });
-  complete_lists(result.view(), filter, rows.rows, search.metric);
+  walk_lists(walk, rows, search, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
+    copy_without_self(list, first, k, result.view(), whole.threads);
+  });
+  complete_lists(result.view(), filter, rows.rows, search.metric, whole.threads);
   walk.close(result.certificate, result.stats, start);
   return result;
 }

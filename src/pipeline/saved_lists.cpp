@@ -125,7 +125,7 @@ void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists) {
   } else {
     const NeighborsView both[] = {lists.list.view(), found.view()};
     Neighbors merged(found.rows(), options.k, found.type(), false);
-    merge_found(both, options.metric, merged.view());
+    merge_found(both, options.metric, merged.view(), threads_for(options.run.threads));
     lists.list = std::move(merged);
   }
   lists.rows_done += rows;
@@ -140,26 +140,32 @@ void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, 
               static_cast<std::size_t>(count) * size);
 }
 
-void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out) {
-  for (std::int64_t i = 0; i < wide.rows(); ++i) {
-    const std::int64_t* const ids = wide.ids() + i * wide.k();
-    const std::int64_t self = wide.k() == k ? k : std::min(std::find(ids, ids + k, first + i) - ids, k);
-    copy_entries(wide, i * wide.k(), self, out, (first + i) * k);
-    copy_entries(wide, i * wide.k() + self + 1, k - self, out, (first + i) * k + self);
-  }
+void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out,
+                       int threads) {
+  for_lists(wide.rows(), wide.k(), threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t* const ids = wide.ids() + i * wide.k();
+      const std::int64_t self = wide.k() == k ? k : std::min(std::find(ids, ids + k, first + i) - ids, k);
+      copy_entries(wide, i * wide.k(), self, out, (first + i) * k);
+      copy_entries(wide, i * wide.k() + self + 1, k - self, out, (first + i) * k + self);
+    }
+  });
 }
 
-void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric) {
-  for (std::int64_t q = 0; q < out.rows; ++q) {
-    const std::int64_t eligible = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
-    if (eligible > 0 && out.ids[q * out.k + eligible - 1] < 0) {
-      SearchSpec spec;
-      spec.metric = metric;
-      spec.type = out.type;
-      report_infinite(spec);
+void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric,
+                    int threads) {
+  for_lists(out.rows, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t q = begin; q < end; ++q) {
+      const std::int64_t eligible = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
+      if (eligible > 0 && out.ids[q * out.k + eligible - 1] < 0) {
+        SearchSpec spec;
+        spec.metric = metric;
+        spec.type = out.type;
+        report_infinite(spec);
+      }
+      if (out.counts != nullptr) out.counts[q] = eligible;
     }
-    if (out.counts != nullptr) out.counts[q] = eligible;
-  }
+  });
 }
 
 }  // namespace vicinal

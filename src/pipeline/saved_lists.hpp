@@ -39,8 +39,10 @@ void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, 
                   std::int64_t at);
 /// It copies lists of rows [first, first + wide.rows()) of a graph to their rows of `out`: k of the k + 1 entries of each, the row itself left out, or the last
 /// where it is not there. Lists of k entries are copied as they are.
-void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out);
+void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out,
+                       int threads);
 /// It fills out.counts, if there are any. Throws RangeError, as a search of the whole does, for a list that lacks rows which may answer: they are beyond its type.
-void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric);
+void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric,
+                    int threads);
 
 }  // namespace vicinal

@@ -156,7 +156,7 @@ GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries,
   for (const Tier& tier : truth.tiers) {
     const KnnOptions prefix = piece_options(search, 0, tier.rows, 0, queries.rows, words);
     complete_lists(tier.nearest.view(), RowFilter(prefix.eligible, tier.rows, search.first_id, false), tier.rows,
-                   search.metric);
+                   search.metric, threads_for(search.run.threads));
   }
   return truth;
 }

@@ -53,7 +53,8 @@ class Update {
     search_lost(truth, total);
     merge_inserted(truth, again, total);
     const RowFilter filter(whole_options().search.eligible, rows_, first_id_, false);
-    complete_lists(truth.tiers.back().nearest.view(), filter, rows_, options_.search.metric);
+    complete_lists(truth.tiers.back().nearest.view(), filter, rows_, options_.search.metric,
+                   threads_for(options_.search.run.threads));
     TruthOptions sampled = whole_options();
     sampled.search.progress = part_of_progress(options_.search.progress, of_new + again, total);
     verify_sample(truth, all_, queries_, sampled);

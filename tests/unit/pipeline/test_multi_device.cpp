@@ -70,7 +70,7 @@ TEST(MultiDevice, HasTheBitsOfOneDevice) {
 
 TEST(MultiDevice, GraphsRangesAndFewQueries) {
   fakes::Devices devices;
-  for (const std::int64_t rows : {2, 65, 333}) {
+  for (const std::int64_t rows : {2, 65, 1333}) {  // lists of 1333 rows are put together by several threads
     const Table corpus(rows, 6, 4), queries(3, 6, 5);
     for (const char* list : lists) {
       SCOPED_TRACE(testing::Message() << rows << " rows on " << list);

@@ -363,7 +363,7 @@ TEST(GroundTruth, MergesListsThatWereFoundAsMergeDoes) {
     Neighbors out(base.asked, options.k, found[0].type(), true);
     for (std::size_t parts = 1; parts <= views.size(); ++parts) {
       const std::span<const NeighborsView> some(views.data(), parts);
-      merge_found(some, options.metric, out.view());
+      merge_found(some, options.metric, out.view(), 3);
       expect_same(out, merge(some, wanted));
     }
   }
