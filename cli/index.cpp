@@ -350,7 +350,7 @@ Command register_index(App& root) {
   add_strings(app, f.search);
   of("--device search",
      app.add_text("--device", f.search.device, "search: where ranks are compared (default auto: the CPU)")
-         .type_name("auto|cpu|cuda|cuda:N"));
+         .type_name("auto|cpu|cuda|cuda:N|cuda:all"));
   app.add_integer("--threads", f.search.threads, "threads (default 0: all this process may use)").type_name("N");
   of("--memory build, search, tune",
      app.add_text("--memory", f.search.memory,

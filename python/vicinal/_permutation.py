@@ -203,7 +203,8 @@ class PermutationIndex:
             As in :func:`vicinal.knn`. Fewer queries than twice the threads are shared by all of them.
         device :
             ``"cuda"``: ranks are compared there, and vectors measured there as far as they fit; they stay for the next search. At
-            most 128 permutants, footrule; what else is asked for the CPU does, and a note in ``stats`` says so.
+            most 128 permutants, footrule; what else is asked for the CPU does, and a note in ``stats`` says so. ``"cuda:all"``, or several
+            such as ``"cuda:0,cuda:1"``: each takes a share of the queries.
         recall, fraction, exact :
             One of them; else what the index was made with. ``recall``: as many objects as left-out ones needed for it.
             ``fraction``: of the objects, and k at least. ``exact``: ranks say what is looked at first, and bounds when to stop.

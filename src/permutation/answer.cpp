@@ -96,6 +96,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   Outcome outcome;
   const std::string reason = run.host() ? "" : host_reason(*run.backend, state, search.exact);
   const bool device = !run.host() && reason.empty();
+  const std::string names = run.devices.size() > 1 ? joined(run.devices, ",") : run.backend->device().facts().name;
   const PermutationPlan plan = plan_search(state, search, rows, k, radius, run, device);
   ThreadPool thread_pool(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
   const std::unique_ptr<Queries> queries = read(thread_pool);
@@ -108,17 +109,15 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                              .exact = search.exact};
   IndexCounts counts;
   if (!device) counts = search_here(state, *queries, spec, run, plan, thread_pool, answer);
-  else if (rows > 0) counts = search_on(*run.backend, state, *queries, spec, thread_pool, answer);
+  else if (rows > 0) counts = search_on_devices(run, state, *queries, spec, search, thread_pool, answer);
   thread_pool.finish();
-  outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
+  outcome.stats.device = device && rows > 0 ? names : "cpu";
   if (const auto permutants = static_cast<std::int64_t>(state.permutants.size());
       permutants == count && count < usual_permutants)
     outcome.stats.notes.push_back(
         cat("the index has ", permutants, " permutants, all of its objects; usual are ", usual_permutants));
   if (!outcome.chosen.note.empty()) outcome.stats.notes.push_back(outcome.chosen.note);
-  if (!reason.empty())
-    outcome.stats.notes.push_back(
-        cat("searched on the CPU, not on ", run.backend->device().facts().name, ": ", reason));
+  if (!reason.empty()) outcome.stats.notes.push_back(cat("searched on the CPU, not on ", names, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = plan.threads;
   note_threads(outcome.stats, thread_pool);

@@ -13,6 +13,7 @@
 #include "permutation/state.hpp"
 #include "permutation/user_defined.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/rows.hpp"
 
@@ -77,11 +78,13 @@ std::int64_t sampled_for_bounds(std::int64_t objects, std::int64_t permutants) n
 }
 
 Resolved resolve(const Execution& run, const Budget& memory) {
-  const Backend& backend = find_backend(run.device);
+  std::vector<std::string> devices = device_names(run.device);
+  const Backend& backend = find_backend(devices.front());
+  if (devices.size() > 1) check_devices(devices, nullptr);
   Execution host = run;
   if (&backend != &cpu_backend()) host.instruction_set = "auto";  // a name of the device's
   const Plan plan = open_plan(cpu_backend(), {.memory = memory, .run = host});
-  return {&backend, plan.threads, plan.instruction_set, plan.budget_bytes};
+  return {std::move(devices), &backend, plan.threads, plan.instruction_set, plan.budget_bytes};
 }
 
 std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }

@@ -24,8 +24,9 @@ struct Needs {
 class SearchNeeds {
  public:
   SearchNeeds(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t rows, std::int64_t k,
-              bool range, bool device)
-      : state_(state), rows_(rows), tunes_(!search.exact && !search.fraction), range_(range), device_(device) {
+              bool range, std::int64_t devices)
+      : state_(state), rows_(rows), tunes_(!search.exact && !search.fraction), range_(range), device_(devices > 0),
+        devices_(devices) {
     const std::int64_t count = state.objects().count();
     spec_.k = k;
     if (tunes_on_queries(search, rows)) measured_ = measured_for(search.recall.value_or(default_recall), rows);
@@ -58,13 +59,14 @@ class SearchNeeds {
  private:
   /// Queries' orders, and candidates that come back to be measured here.
   std::int64_t beside_device(int threads) const {
-    return rows_ * state_.layout->stride + std::min(rows_ * spec_.candidates * 4, most_back_bytes) +
+    return rows_ * state_.layout->stride + std::min(rows_ * spec_.candidates * 4, devices_ * most_back_bytes) +
            threads * (2 * spec_.k * static_cast<std::int64_t>(sizeof(Entry)) + state_.objects().evaluator_bytes());
   }
 
   const PermutationIndex::State& state_;
   std::int64_t rows_, measured_ = 0;
   bool tunes_, range_, device_;
+  std::int64_t devices_;
   IndexSearchSpec spec_;
 };
 
@@ -108,7 +110,7 @@ PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, cons
 
 PermutationPlan plan_search(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t rows,
                             std::int64_t k, const double* radius, const Resolved& run, bool device) {
-  const SearchNeeds needs(state, search, rows, k, radius != nullptr, device);
+  const SearchNeeds needs(state, search, rows, k, radius != nullptr, device ? std::ssize(run.devices) : 0);
   PermutationPlan plan{.budget_bytes = run.budget};
   plan.minimum_bytes = needs.of(1, 0).bytes;
   Needs fits = needs.of(run.threads, plan.budget_bytes);

@@ -27,12 +27,6 @@ struct RecallCurve {
   std::size_t point_for(double target) const;
 };
 
-/// What a device has of an index, and its name.
-struct KeptOn {
-  std::shared_ptr<const PreparedCorpus> ranks;
-  std::string device;
-};
-
 struct PermutationIndex::State {
   PermutationOptions options;
   Points rows;  // of vectors
@@ -49,7 +43,7 @@ struct PermutationIndex::State {
 
   mutable std::mutex mutex;                                                              // of what follows
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
-  mutable std::map<const Backend*, KeptOn> kept;                                         // what devices have of it
+  mutable std::map<const Backend*, std::shared_ptr<const PreparedCorpus>> kept;          // ranks on devices
 
   const Objects& objects() const noexcept {
     if (user_defined) return *user_defined;
@@ -62,7 +56,8 @@ struct PermutationIndex::State {
 
 /// The device, threads and instruction set of the host beside it, and its memory; names and numbers judged.
 struct Resolved {
-  const Backend* backend;
+  std::vector<std::string> devices;  // each by its name
+  const Backend* backend;            // of the first
   int threads;
   std::string instruction_set;
   std::int64_t budget;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,7 +32,7 @@ struct State {
   int failing = -1;                       // ordinal of the device that selections and searches of strings fail on
   std::string refusal;                    // why no algorithm takes a selection; empty: all do
   std::int64_t most_strings = INT64_MAX;  // queries that searches of strings take; the host has the others
-  std::atomic<int> selections{0}, string_runs{0};  // that devices were given
+  std::atomic<int> selections{0}, string_runs{0}, rank_runs{0};  // that devices were given
 };
 
 class FakeSession final : public Session {
@@ -70,7 +71,14 @@ class FakeSession final : public Session {
   std::int64_t row_bytes_, queries_ = 0;
 };
 
-class FakeDevice final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend {
+/// Ranks of an index, as a device keeps them.
+struct KeptRanks final : PreparedCorpus {
+  explicit KeptRanks(const RankRows& ranks) : ranks(ranks) {}
+  std::int64_t bytes() const override { return ranks.count * ranks.stride; }
+  RankRows ranks;
+};
+
+class FakeDevice final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend, RankBackend {
  public:
   FakeDevice(State& state, int ordinal) : state_(state), ordinal_(ordinal), facts_(cpu_backend().device().facts()) {
     facts_.name = cat("cuda:", ordinal);
@@ -79,6 +87,7 @@ class FakeDevice final : public Backend, DeviceBackend, SearchBackend, SelectBac
   const SearchBackend& search() const override { return *this; }
   const SelectBackend& select() const override { return *this; }
   const StringBackend* strings() const override { return this; }
+  const RankBackend* ranks() const override { return this; }
 
  private:
   const Facts& facts() const override { return facts_; }
@@ -147,6 +156,32 @@ class FakeDevice final : public Backend, DeviceBackend, SearchBackend, SelectBac
     ++state_.string_runs;
     fail_if_told();
     return cpu_backend().strings()->search_strings(spec, plan, answer, thread_pool, stats);
+  }
+
+  std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>&,
+                                                   const MeasuredRows*) const override {
+    return std::make_shared<KeptRanks>(ranks);
+  }
+  bool measures(const PreparedCorpus&, std::int64_t) const override { return false; }  // candidates go back
+  bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
+                    const NearestAnswer&, ThreadPool&) const override {
+    ++state_.rank_runs;
+    fail_if_told();
+    const RankRows& objects = static_cast<const KeptRanks&>(kept).ranks;
+    std::vector<std::uint32_t> found;
+    for (std::int64_t q = 0; q < spec.queries.count; ++q) {
+      std::vector<std::pair<std::int64_t, std::uint32_t>> scores;
+      for (std::int64_t o = 0; o < objects.count; ++o) {
+        std::int64_t footrule = 0;
+        for (std::int64_t j = 0; j < objects.permutants; ++j)
+          footrule += std::abs(spec.queries.ranks[q * spec.queries.stride + j] - objects.ranks[o * objects.stride + j]);
+        scores.emplace_back(footrule, static_cast<std::uint32_t>(o));
+      }
+      std::sort(scores.begin(), scores.end());
+      for (std::int64_t i = 0; i < spec.candidates; ++i) found.push_back(scores[static_cast<std::size_t>(i)].second);
+    }
+    candidates(0, spec.queries.count, found.data());
+    return true;
   }
 
   void fail_if_told() const {

@@ -285,6 +285,50 @@ TEST(DeviceShares, PlansOfStringsNameTheSplit) {
                  knn(corpus.view(), queries.view(), on("cuda:0,cuda:5", options)));
 }
 
+TEST(DeviceShares, APermutationIndexSharesItsQueries) {
+  fakes::Devices devices;
+  std::mt19937 random(6);
+  const auto rows_of = [&](std::int64_t count) {
+    std::vector<float> rows(static_cast<std::size_t>(count * 6));
+    for (float& x : rows) x = static_cast<float>(random() % 5);
+    return rows;
+  };
+  const std::vector<float> corpus = rows_of(300);
+  const PermutationIndex index(MatrixView<float>{corpus.data(), 300, 6}, {.permutants = 12});
+  for (const std::int64_t count : {0, 1, 3, 40}) {
+    const std::vector<float> asked = rows_of(count);
+    const Points queries = MatrixView<float>{asked.data(), count, 6};
+    PermutationSearch search{.k = 7, .fraction = 0.2, .run = {.device = "cpu"}};
+    const PermutationNeighbors one = index.knn(queries, search);
+    const PermutationRange near = index.range(queries, 2.5, search);
+    for (const char* list : lists) {
+      SCOPED_TRACE(testing::Message() << count << " queries on " << list);
+      search.run.device = list;
+      devices.rank_runs = 0;
+      const PermutationNeighbors several = index.knn(queries, search);
+      expect_same(several.neighbors, one.neighbors);
+      EXPECT_EQ(several.neighbors.stats.reranked, one.neighbors.stats.reranked);
+      const bool there = std::string(list).starts_with("cuda");
+      EXPECT_EQ(devices.rank_runs, there ? std::min<std::int64_t>(count, 2) : 0);
+      EXPECT_EQ(several.neighbors.stats.device, !there || count == 0              ? "cpu"
+                                                : std::string(list) == "cuda:all" ? "cuda:0,cuda:1"
+                                                                                  : list);
+      expect_same(index.range(queries, 2.5, search).neighbors, near.neighbors);
+    }
+  }
+  const Points queries = MatrixView<float>{corpus.data(), 20, 6};
+  PermutationSearch search{.k = 7, .fraction = 0.2, .run = {.device = "cuda:all"}};
+  devices.failing = 1;
+  EXPECT_REFUSED(device_error, "cuda:1: an illegal address was read", index.knn(queries, search));
+  devices.failing = -1;
+  search.exact = true;
+  search.fraction.reset();
+  const Stats stats = index.knn(queries, search).neighbors.stats;
+  EXPECT_EQ(stats.notes.back(), "searched on the CPU, not on cuda:0,cuda:1: exact searches");
+  search.run.device = "cuda:0,cuda:5";
+  EXPECT_REFUSED(device_error, "no usable CUDA device 5", index.knn(queries, search));
+}
+
 TEST(DeviceShares, ProgressAndCancellationOfStrings) {
   const StringList corpus = listed(words(1, 20000, 30)), queries = listed(words(2, 600, 60));
   expect_progress_and_stop([&](const Progress& progress, const std::stop_token& stop) {
