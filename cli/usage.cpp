@@ -12,7 +12,8 @@ namespace cli {
 namespace {
 
 using vicinal::Error;
-using vicinal::ErrorCode;
+
+Error usage(const std::string& text) { return Error(vicinal::ErrorCode::invalid_argument, text); }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -84,7 +85,7 @@ Error wrong_count(const std::string& text, const std::string& help) {
 
 }  // namespace
 
-Error usage(const std::string& text) { return Error(ErrorCode::invalid_argument, text); }
+void refuse(const std::string& text) { throw usage(text); }
 
 Error unknown_command(const std::vector<CommandNode>& commands, const std::string& name) {
   const std::vector<std::string> names = names_of(commands);
