@@ -7,7 +7,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t least_speculated = 64;  // tiles
-constexpr std::int64_t run_bytes = std::int64_t{1} << 18, least_runs = 64;
+constexpr std::int64_t run_bytes = std::int64_t{1} << 20, least_runs = 32;
 
 /// Tiles that a block visits one after another. Reading rows in order is up to three times as fast as in leaps of a tile, and a split
 /// has enough runs for the rows of the first ones to be like the others.
