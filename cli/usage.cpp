@@ -68,10 +68,13 @@ std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
 
 Error unknown_option(const CommandNode& command, const std::string& given, const std::string& help) {
   std::vector<std::string> known;
+  const std::string name = given.substr(0, given.find('='));
   for (const OptionNode& option : command.options) {
     if (!option.positional) known.insert(known.end(), option.names.begin(), option.names.end());
+    else if (letters_of(option.names.front()) == letters_of(name))
+      return usage("unknown option " + name + "; " + option.names.front() +
+                   " stands without a name before it: " + help + " has the usage");
   }
-  const std::string name = given.substr(0, given.find('='));
   const std::string meant = suggestion(name, known);
   return usage("unknown option " + name + (meant.empty() ? "; " : meant + " ") + help + " lists all");
 }
