@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "usage.hpp"
-
 namespace cli {
 namespace {
 
@@ -15,8 +13,8 @@ auto reader(const std::string& names, const std::string& kind, T& target) {
   return [&target, kind, name = names.substr(names.rfind(',') + 1)](const std::string& text) {
     const char* const end = text.data() + text.size();
     const auto [rest, fault] = std::from_chars(text.data(), end, target);
-    if (fault == std::errc::result_out_of_range) throw usage(name + " does not fit 64 bits, got " + text);
-    if (fault != std::errc{} || rest != end) throw usage(name + " must be " + kind + ", got " + text);
+    if (fault == std::errc::result_out_of_range) refuse(name + " does not fit 64 bits, got " + text);
+    if (fault != std::errc{} || rest != end) refuse(name + " must be " + kind + ", got " + text);
   };
 }
 
@@ -130,8 +128,8 @@ std::optional<std::string> App::parse(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];  // the parser would take the word after --output= for its value
     if (word.starts_with("--") && word.find('=') == word.size() - 1)
-      throw usage(std::string(word.substr(0, word.size() - 1)) +
-                  ": the value is empty, perhaps of a variable that is not set");
+      refuse(std::string(word.substr(0, word.size() - 1)) +
+             ": the value is empty, perhaps of a variable that is not set");
   }
   try {
     app_->parse(argc, argv);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tree.hpp"
+#include "usage.hpp"
 
 namespace CLI {
 class App;

@@ -10,7 +10,6 @@
 #include "report.hpp"
 #include "text.hpp"
 #include "vicinal/corpus.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -97,9 +96,7 @@ Line measure(const Case& shape, const vicinal::KnnOptions& base, std::int64_t re
 }
 
 int run_bench(Flags& flags, Context& context) {
-  if (flags.repeat < 1)
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                         fmt::format("--repeat must be >= 1, got {}", flags.repeat));
+  if (flags.repeat < 1) refuse(fmt::format("--repeat must be >= 1, got {}", flags.repeat));
   vicinal::KnnOptions options = search_options(flags.search);
   options.stop = context.interrupt.token();
   std::vector<Line> lines;

@@ -6,7 +6,6 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "vicinal/error.hpp"
 
 namespace cli {
 namespace {
@@ -200,7 +199,7 @@ std::string script(const std::string& shell, const App& root) {
   if (shell == "bash") return bash_script(top, commands);
   if (shell == "zsh") return zsh_script(top, commands);
   if (shell == "fish") return fish_script(top, commands);
-  throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "unknown shell " + shell + "; shells: bash, zsh, fish");
+  refuse("unknown shell " + shell + "; shells: bash, zsh, fish");
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ std::optional<DType> asked_type(const std::string& name) {
   for (const DType type : {DType::f32, DType::f64, DType::u8, DType::i8}) {
     if (name == vicinal::dtype_name(type)) return type;
   }
-  throw vicinal::Error(ErrorCode::invalid_argument, "--type must be f32, f64, u8 or i8, got " + name);
+  refuse("--type must be f32, f64, u8 or i8, got " + name);
 }
 
 /// The one type of the format, where it has one that values can be brought to.
@@ -144,16 +144,12 @@ Done convert_rows(const vicinal::Matrix& matrix, const OutputFile& out, const Fl
 /// A result without distances has to go where none are expected beside the ids.
 Done convert_result(const vicinal::ResultFile& result, const OutputFile& out, const Flags& flags) {
   const bool beside = vicinal::format_of(out.path()).holds_distances;
-  if (!result.has_distances && (beside || !flags.distances.empty())) {
-    throw vicinal::Error(ErrorCode::invalid_argument,
-                         flags.input + " has no distances, and " + (beside ? flags.output : flags.distances) +
-                             " wants them; give --in-distances FILE, or write the ids to .npy, .ivecs or .ibin");
-  }
-  if (result.has_distances && !beside && flags.distances.empty()) {
-    throw vicinal::Error(
-        ErrorCode::invalid_argument,
-        flags.output + " holds ids alone and the distances would be lost; give --distances FILE, or " + "write .npz");
-  }
+  if (!result.has_distances && (beside || !flags.distances.empty()))
+    refuse(flags.input + " has no distances, and " + (beside ? flags.output : flags.distances) +
+           " wants them; give --in-distances FILE, or write the ids to .npy, .ivecs or .ibin");
+  if (result.has_distances && !beside && flags.distances.empty())
+    refuse(flags.output + " holds ids alone and the distances would be lost; give --distances FILE, or " +
+           "write .npz");
   const bool padded = std::any_of(result.ids.begin(), result.ids.end(), [](std::int64_t id) { return id < 0; });
   vicinal::Neighbors neighbors(result.rows, result.k, result.distance_type, padded);
   const vicinal::NeighborsView view = neighbors.view();
@@ -193,8 +189,7 @@ Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
   const auto read = [&](bool vectors) {
     const vicinal::Matrix matrix =
         vicinal::read_matrix(in.path(), {.member = in.member(), .header = flags.text.header()});
-    if (vectors && matrix.converted())
-      throw vicinal::Error(ErrorCode::invalid_argument, flags.input + " holds integers");
+    if (vectors && matrix.converted()) refuse(flags.input + " holds integers");
     print_note(flags.input, matrix);
     return convert_rows(matrix, out, flags);
   };
@@ -212,10 +207,9 @@ Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
 
 int run_convert(const Flags& flags) {
   if (flags.as != "auto" && flags.as != "rows" && flags.as != "result")
-    throw vicinal::Error(ErrorCode::invalid_argument, "--as must be auto, rows or result, got " + flags.as);
+    refuse("--as must be auto, rows or result, got " + flags.as);
   const OutputFile out(flags.output);
-  if (flags.json && out.stream())
-    throw vicinal::Error(ErrorCode::invalid_argument, "--json and an output on stdout exclude each other");
+  if (flags.json && out.stream()) refuse("--json and an output on stdout exclude each other");
   (void)vicinal::format_of(out.path());
   const InputFile in(flags.input);
   const Done done = convert(flags, in, out);

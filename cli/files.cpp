@@ -111,9 +111,8 @@ void refuse_to_replace(const NamedFiles& files) {
     for (const NamedFile& read : files.read) {
       const auto source = file_of(read.path, STDIN_FILENO);
       if (!source || source->st_dev != target->st_dev || source->st_ino != target->st_ino) continue;
-      throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                           written.option + " " + written.path + " is the same file as " + read.option + " " +
-                               read.path + ", which would be replaced; give what is written another name");
+      refuse(written.option + " " + written.path + " is the same file as " + read.option + " " + read.path +
+             ", which would be replaced; give what is written another name");
     }
   }
 }
@@ -122,8 +121,7 @@ InputFile::InputFile(const std::string& given) : path_(given) {
   if (is_stream(given)) {
     (void)vicinal::format_of("stdin" + suffix_of(given));  // before anything is waited for
     static bool taken = false;
-    if (std::exchange(taken, true))
-      throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "stdin was named twice; it can be read once");
+    if (std::exchange(taken, true)) refuse("stdin was named twice; it can be read once");
     auto input = std::make_shared<const Stdin>(suffix_of(given));
     path_ = input->path();
     temporary_ = std::move(input);

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "search.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -32,8 +31,7 @@ std::optional<vicinal::Symmetrize> symmetrize_of(const Flags& flags) {
   if (flags.symmetrize.empty()) return std::nullopt;
   if (flags.symmetrize == "union") return vicinal::Symmetrize::either;
   if (flags.symmetrize == "mutual") return vicinal::Symmetrize::mutual;
-  throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                       "--symmetrize must be union or mutual, got " + flags.symmetrize);
+  refuse("--symmetrize must be union or mutual, got " + flags.symmetrize);
 }
 
 struct GraphSearch {
@@ -44,9 +42,8 @@ struct GraphSearch {
 
   explicit GraphSearch(Flags& given) : flags(given), symmetrize(symmetrize_of(given)) {
     if (!flags.distances.empty() && (flags.output.path.empty() || symmetrize))
-      throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                           symmetrize ? "--symmetrize writes one file; leave out --distances"
-                                      : "--distances PATH needs -o PATH for the ids");
+      refuse(symmetrize ? "--symmetrize writes one file; leave out --distances"
+                        : "--distances PATH needs -o PATH for the ids");
     graph_options = {.search = search_options(given.search), .include_self = flags.include_self};
     graph_options.search.k = flags.k;
   }

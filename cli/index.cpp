@@ -41,8 +41,6 @@ struct Flags {
   std::vector<std::pair<Option, std::string>> of;  // options and the one action that takes each, or several
 };
 
-vicinal::Error wrong(const std::string& text) { return {vicinal::ErrorCode::invalid_argument, text}; }
-
 vicinal::PermutationSearch search_of(const Flags& flags) {
   vicinal::PermutationSearch search{.k = flags.k,
                                     .exact = flags.exact,
@@ -114,7 +112,7 @@ Json index_json(const vicinal::PermutationIndex& index) {
 }
 
 int build(Flags& flags, Context& context) {
-  if (flags.output.empty()) throw wrong("index build needs -o PATH for the index");
+  if (flags.output.empty()) refuse("index build needs -o PATH for the index");
   const vicinal::KnnOptions search = search_options(flags.search, false);
   vicinal::PermutationOptions options{.metric = search.metric,
                                       .permutants = flags.permutants,
@@ -266,8 +264,8 @@ int search_knn(const Flags& flags, Context& context, const vicinal::PermutationI
 }
 
 int search(Flags& flags, Context& context) {
-  if (flags.search.queries.empty()) throw wrong("index search needs an index and queries");
-  if (flags.given_radius->given() && flags.given_k->given()) throw wrong("-k and -r exclude each other");
+  if (flags.search.queries.empty()) refuse("index search needs an index and queries");
+  if (flags.given_radius->given() && flags.given_k->given()) refuse("-k and -r exclude each other");
   const OutputFile out(flags.output);
   refuse_json_stream({.path = flags.output, .json = flags.json}, out);
   const bool range = flags.given_radius->given();
@@ -283,8 +281,8 @@ int search(Flags& flags, Context& context) {
 void check_options(const Flags& flags) {
   for (const auto& [option, actions] : flags.of)
     if (option.given() && actions.find(flags.action) == std::string::npos)
-      throw wrong("index " + flags.action + " does not take " + actions.substr(0, actions.find(' ')) +
-                  "; it is of index " + actions.substr(actions.find(' ') + 1));
+      refuse("index " + flags.action + " does not take " + actions.substr(0, actions.find(' ')) + "; it is of index " +
+             actions.substr(actions.find(' ') + 1));
 }
 
 int run_index(Flags& flags, Context& context) {
@@ -294,10 +292,10 @@ int run_index(Flags& flags, Context& context) {
     if (flags.action != name) continue;
     check_options(flags);
     if (flags.action != "search" && !flags.search.queries.empty())
-      throw wrong("index " + flags.action + " takes one file, got " + flags.search.queries + " too");
+      refuse("index " + flags.action + " takes one file, got " + flags.search.queries + " too");
     return act(flags, context);
   }
-  throw wrong("unknown action " + flags.action + "; index build, index search, index info, index tune");
+  refuse("unknown action " + flags.action + "; index build, index search, index info, index tune");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "search.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -37,8 +36,7 @@ struct KnnSearch {
 
   explicit KnnSearch(Flags& given) : flags(given), knn_options(search_options(given.search)) {
     knn_options.k = flags.k;
-    if (flags.output.path.empty() && !flags.distances.empty())
-      throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
+    if (flags.output.path.empty() && !flags.distances.empty()) refuse("--distances PATH needs -o PATH for the ids");
   }
 
   static vicinal::ResultKind kind() { return vicinal::ResultKind::neighbors; }

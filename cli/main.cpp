@@ -11,7 +11,6 @@
 #include "files.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/error.hpp"
 

@@ -15,15 +15,12 @@
 #include "picture_pairs.hpp"
 #include "report.hpp"
 #include "text.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/match.hpp"
 #include "working_copy.hpp"
 
 namespace cli {
 namespace {
 
-using vicinal::Error;
-using vicinal::ErrorCode;
 using vicinal::ImagePair;
 
 constexpr const char* examples =
@@ -54,15 +51,14 @@ double ratio_of(const std::string& text) {
     if (end == text.size()) return ratio;
   } catch (const std::exception&) {  // the message is ours
   }
-  throw Error(ErrorCode::invalid_argument, "--ratio must be a number or none, got " + text);
+  refuse("--ratio must be a number or none, got " + text);
 }
 
 vicinal::MatchOptions options_of(const Flags& flags, bool max_distance_given) {
   const auto one_of = [](const char* option, const std::string& given, std::initializer_list<const char*> words) {
     const auto* const found = std::find(words.begin(), words.end(), given);
     if (found == words.end())
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} must be one of {}, got {}", option, fmt::join(words, ", "), given));
+      refuse(fmt::format("{} must be one of {}, got {}", option, fmt::join(words, ", "), given));
     return found - words.begin();
   };
   vicinal::MatchOptions options = vicinal::match_preset(flags.preset);

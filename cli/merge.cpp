@@ -10,13 +10,10 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
 namespace {
-
-using vicinal::ErrorCode;
 
 constexpr const char* examples =
     "Every PART holds ids and distances (.npz .bin .csv .tsv .hdf5) of the same queries, its ids global: search each\n"
@@ -34,19 +31,15 @@ struct Flags {
 };
 
 vicinal::NeighborsView view_of(vicinal::ResultFile& part, const std::string& path) {
-  if (!part.has_distances) {
-    throw vicinal::Error(ErrorCode::invalid_argument,
-                         path + " has no distances; merge needs them (write parts as .npz, .bin, .csv or .hdf5)");
-  }
+  if (!part.has_distances)
+    refuse(path + " has no distances; merge needs them (write parts as .npz, .bin, .csv or .hdf5)");
   return {part.ids.data(), part.distances.data(), part.distance_type, part.rows, part.k, nullptr};
 }
 
 int run_merge(const Flags& flags, bool k_given) {
   const OutputFile out(flags.output);
-  if (flags.json && out.stream())
-    throw vicinal::Error(ErrorCode::invalid_argument, "--json and an output on stdout exclude each other");
-  if (k_given && flags.k < 1)
-    throw vicinal::Error(ErrorCode::invalid_argument, fmt::format("k must be >= 1, got {}", flags.k));
+  if (flags.json && out.stream()) refuse("--json and an output on stdout exclude each other");
+  if (k_given && flags.k < 1) refuse(fmt::format("k must be >= 1, got {}", flags.k));
   vicinal::check_writable(out.path(), flags.distances);
   const vicinal::MergeOptions options{.k = flags.k, .metric = vicinal::parse_metric(flags.metric), .pad = flags.pad};
 

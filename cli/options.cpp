@@ -6,8 +6,6 @@
 #include <charconv>
 #include <limits>
 
-#include "vicinal/error.hpp"
-
 namespace cli {
 
 void add_inputs(App& app, SearchFlags& flags) {
@@ -22,8 +20,7 @@ void add_header(App& app, HeaderFlags& flags) {
 }
 
 vicinal::Header HeaderFlags::header() const {
-  if (present && absent)
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--header and --no-header exclude each other");
+  if (present && absent) refuse("--header and --no-header exclude each other");
   return present ? vicinal::Header::present : absent ? vicinal::Header::absent : vicinal::Header::automatic;
 }
 
@@ -80,8 +77,7 @@ std::int64_t id_of(const std::string& text, const std::string& whole) {
   std::int64_t id = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   if (text.empty() || error != std::errc() || stop != text.data() + text.size())
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                         "--eligible-ids must be FIRST:LAST, two integers, got " + whole);
+    refuse("--eligible-ids must be FIRST:LAST, two integers, got " + whole);
   return id;
 }
 
@@ -104,8 +100,7 @@ vicinal::Eligible eligible_of(EligibleFlags& flags) {
     }
   }
   if (flags.corpus_labels.empty() && flags.query_labels.empty()) return eligible;
-  if (flags.rule != "same" && flags.rule != "other")
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--label-rule must be same or other, got " + flags.rule);
+  if (flags.rule != "same" && flags.rule != "other") refuse("--label-rule must be same or other, got " + flags.rule);
   eligible.labels = flags.rule == "same" ? vicinal::Eligible::Labels::same : vicinal::Eligible::Labels::other;
   if (!flags.corpus_labels.empty()) flags.rows = vicinal::read_column(flags.corpus_labels);
   if (!flags.query_labels.empty()) flags.queries = vicinal::read_column(flags.query_labels);
@@ -132,9 +127,8 @@ vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search) {
   metric = vicinal::parse_metric(flags.metric);
   const vicinal::MetricInfo& about = vicinal::metric_info(metric);
   if (of_search && !about.vectors && !about.strings)
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                         std::string(about.name) + " is a distance of indexes alone: vicinal index build --metric " +
-                             std::string(about.name) + ", which vicinal index search --exact searches exactly");
+    refuse(std::string(about.name) + " is a distance of indexes alone: vicinal index build --metric " +
+           std::string(about.name) + ", which vicinal index search --exact searches exactly");
   distance_type = vicinal::parse_distance_type(flags.distance_type);
   degenerate = vicinal::parse_degenerate(flags.degenerate);
   pad = flags.pad;

@@ -42,7 +42,7 @@ std::int64_t count_after(const std::string& asked, std::string_view word) {
   const char* const end = asked.data() + asked.size();
   const auto read = std::from_chars(asked.data() + word.size(), end, count);
   if (read.ec != std::errc() || read.ptr != end || count < 1)
-    throw Error(ErrorCode::invalid_argument, fmt::format("--pairs {}N wants N >= 1, got {}", word, asked));
+    refuse(fmt::format("--pairs {}N wants N >= 1, got {}", word, asked));
   return count;
 }
 
@@ -61,15 +61,14 @@ std::vector<ImagePair> sequential(const std::string& asked, std::span<const Pict
 std::vector<ImagePair> nearest(const std::string& asked, const std::string& path, std::span<const Picture> pictures,
                                const vicinal::Execution& run) {
   std::int64_t k = count_after(asked, "nearest:");
-  if (path.empty())
-    throw Error(ErrorCode::invalid_argument, "--pairs nearest:K needs --global-descriptors FILE, one row a picture");
+  if (path.empty()) refuse("--pairs nearest:K needs --global-descriptors FILE, one row a picture");
   const vicinal::Matrix rows = read_points(path);
   const auto count = std::ssize(pictures);
   if (rows.points().rows != count)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} has {} rows, the database {} pictures; it must have one row "
-                            "a picture, by ascending image_id",
-                            path, rows.points().rows, count));
+    refuse(
+        fmt::format("{} has {} rows, the database {} pictures; it must have one row "
+                    "a picture, by ascending image_id",
+                    path, rows.points().rows, count));
   PairList list;
   k = std::min(k, count - 1);
   if (k < 1) return {};

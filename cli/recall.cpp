@@ -15,13 +15,10 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/metric.hpp"
 
 namespace cli {
 namespace {
-
-using vicinal::ErrorCode;
 
 constexpr const char* examples =
     "By id: the share of the true k ids that are among the first k of RESULT. By distance, which is fair where "
@@ -110,18 +107,14 @@ class Counter {
 
 std::int64_t width(const Flags& flags, bool k_given, const vicinal::ResultFile& result,
                    const vicinal::ResultFile& truth) {
-  if (result.rows != truth.rows) {
-    throw vicinal::Error(ErrorCode::invalid_argument,
-                         fmt::format("{} has {} rows, {} has {}", flags.result, result.rows, flags.truth, truth.rows));
-  }
-  if (k_given && flags.k < 1)
-    throw vicinal::Error(ErrorCode::invalid_argument, fmt::format("k must be >= 1, got {}", flags.k));
+  if (result.rows != truth.rows)
+    refuse(fmt::format("{} has {} rows, {} has {}", flags.result, result.rows, flags.truth, truth.rows));
+  if (k_given && flags.k < 1) refuse(fmt::format("k must be >= 1, got {}", flags.k));
   const std::int64_t k = k_given ? flags.k : result.k;
   for (const auto& [file, name] : {std::pair(&result, &flags.result), std::pair(&truth, &flags.truth)}) {
     if (k <= file->k) continue;
-    throw vicinal::Error(ErrorCode::invalid_argument,
-                         fmt::format("k={} exceeds the {} columns of {}; -k {} looks at fewer", k, file->k, *name,
-                                     std::min(result.k, truth.k)));
+    refuse(fmt::format("k={} exceeds the {} columns of {}; -k {} looks at fewer", k, file->k, *name,
+                       std::min(result.k, truth.k)));
   }
   return k;
 }

@@ -8,7 +8,6 @@
 #include "output.hpp"
 #include "text.hpp"
 #include "vicinal/device.hpp"
-#include "vicinal/error.hpp"
 
 namespace cli {
 
@@ -20,8 +19,7 @@ void add_output(App& app, OutputFlags& flags) {
 }
 
 void refuse_json_stream(const OutputFlags& flags, const OutputFile& out) {
-  if (flags.json && out.stream())
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--json and a result on stdout exclude each other");
+  if (flags.json && out.stream()) refuse("--json and a result on stdout exclude each other");
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -17,8 +17,7 @@ void add_resume(App& app, std::string& directory) {
 }
 
 void check_resume(const std::string& directory, const OutputFlags& output) {
-  if (output.path.empty() && !directory.empty())
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--resume DIR needs -o PATH for the result");
+  if (output.path.empty() && !directory.empty()) refuse("--resume DIR needs -o PATH for the result");
 }
 
 void begin_resume(const std::string& directory, const Side& corpus, Context& context) {

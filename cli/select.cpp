@@ -12,7 +12,6 @@
 #include "output.hpp"
 #include "report.hpp"
 #include "text.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/select.hpp"
 
 namespace cli {
@@ -48,8 +47,6 @@ struct Run {
   std::vector<vicinal::SelectChoice> choices;  // for --explain
   Timing seconds;
 };
-
-[[noreturn]] void refuse(const std::string& what) { throw vicinal::Error(vicinal::ErrorCode::invalid_argument, what); }
 
 int list_algorithms(bool json) {
   std::vector<std::pair<std::string, std::string>> facts;

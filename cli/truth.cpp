@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "search.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/truth.hpp"
 
 namespace cli {
 namespace {
-
-using vicinal::ErrorCode;
 
 constexpr const char* examples =
     "Files of the base are numbered through in the order given, ids go on from one to the next. Several K or tiers go "
@@ -35,8 +32,6 @@ struct Flags {
   std::string k, tiers, distances, resume, old, old_distances, deleted;
   std::int64_t verify = vicinal::TruthOptions{}.verified_queries;
 };
-
-[[noreturn]] void refuse(const std::string& message) { throw vicinal::Error(ErrorCode::invalid_argument, message); }
 
 /// "10,100" or, with units, "500k,1M,1B": the counts, each with the text that named it.
 struct Count {

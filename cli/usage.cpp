@@ -12,7 +12,8 @@ namespace cli {
 namespace {
 
 using vicinal::Error;
-using vicinal::ErrorCode;
+
+Error usage(const std::string& text) { return Error(vicinal::ErrorCode::invalid_argument, text); }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -67,10 +68,13 @@ std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
 
 Error unknown_option(const CommandNode& command, const std::string& given, const std::string& help) {
   std::vector<std::string> known;
+  const std::string name = given.substr(0, given.find('='));
   for (const OptionNode& option : command.options) {
     if (!option.positional) known.insert(known.end(), option.names.begin(), option.names.end());
+    else if (letters_of(option.names.front()) == letters_of(name))
+      return usage("unknown option " + name + "; " + option.names.front() +
+                   " stands without a name before it: " + help + " has the usage");
   }
-  const std::string name = given.substr(0, given.find('='));
   const std::string meant = suggestion(name, known);
   return usage("unknown option " + name + (meant.empty() ? "; " : meant + " ") + help + " lists all");
 }
@@ -84,7 +88,7 @@ Error wrong_count(const std::string& text, const std::string& help) {
 
 }  // namespace
 
-Error usage(const std::string& text) { return Error(ErrorCode::invalid_argument, text); }
+void refuse(const std::string& text) { throw usage(text); }
 
 Error unknown_command(const std::vector<CommandNode>& commands, const std::string& name) {
   const std::vector<std::string> names = names_of(commands);

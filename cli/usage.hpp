@@ -17,7 +17,8 @@ struct Mistake {
   std::vector<std::string> left;  // words that nothing took
 };
 
-vicinal::Error usage(const std::string& text);
+/// Throws InvalidArgument.
+[[noreturn]] void refuse(const std::string& text);
 vicinal::Error usage_error(const std::vector<CommandNode>& commands, const Mistake& mistake);
 vicinal::Error unknown_command(const std::vector<CommandNode>& commands, const std::string& name);
 vicinal::Error no_command(const std::vector<CommandNode>& commands);

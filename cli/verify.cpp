@@ -9,8 +9,8 @@
 #include "json.hpp"
 #include "options.hpp"
 #include "output.hpp"
+#include "report.hpp"
 #include "text.hpp"
-#include "vicinal/error.hpp"
 #include "vicinal/verify.hpp"
 
 namespace cli {
@@ -102,7 +102,7 @@ Json verdict_json(const vicinal::Verdict& verdict, const vicinal::ResultFile& cl
   object["ok"] = passed(verdict, flags);
   object["rows"] = verdict.rows;
   object["k"] = claim.k;
-  object["metric"] = std::string(vicinal::metric_info(vicinal::parse_metric(flags.search.metric)).name);
+  object["metric"] = metric_name(flags.search.metric);
   object["ties"] = flags.ties;
   object["correct"] = verdict.correct;
   for (const Kind& kind : kinds) object[kind.name] = verdict.*kind.count;
@@ -141,9 +141,7 @@ vicinal::Verdict judge(const vicinal::Matrix& corpus, const vicinal::Matrix& que
 }
 
 int run_verify(Flags& flags, Context& context) {
-  if (flags.ties != "strict" && flags.ties != "any") {
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--ties must be strict or any, got " + flags.ties);
-  }
+  if (flags.ties != "strict" && flags.ties != "any") refuse("--ties must be strict or any, got " + flags.ties);
   vicinal::VerifyOptions options;
   options.search = search_options(flags.search);
   options.relative_tolerance = flags.rtol;

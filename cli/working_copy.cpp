@@ -14,6 +14,7 @@
 
 #include "progress.hpp"
 #include "text.hpp"
+#include "usage.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
@@ -57,8 +58,7 @@ void sync(const std::string& path, int flags) {
 WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, Interrupt& interrupt)
     : source_(followed(flags.database)), target_(flags.output.empty() ? source_ : followed(flags.output)) {
   if (flags.in_place) {
-    if (!flags.output.empty())
-      throw Error(ErrorCode::invalid_argument, "--in-place writes into the database; it excludes -o");
+    if (!flags.output.empty()) refuse("--in-place writes into the database; it excludes -o");
     path_ = source_;
     return;
   }
@@ -86,22 +86,18 @@ void WorkingCopy::lock_source() {
 bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) const {
   if (!fs::exists(path_)) return false;
   if (!flags.resume)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is left of a run that was stopped: --resume goes on with it; or remove it", path_));
+    refuse(fmt::format("{} is left of a run that was stopped: --resume goes on with it; or remove it", path_));
   Database copy(path_, Database::Access::write);
   if (!copy.has_table(table)) {
     if (!copy.has_table("images")) return false;  // stopped while it was copied
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{0} is not a copy that vicinal match has left, or a finished one; move it away", path_));
+    refuse(fmt::format("{0} is not a copy that vicinal match has left, or a finished one; move it away", path_));
   }
   const std::string before = copy.value(fmt::format("SELECT run FROM {}", table));
   if (before != run)
-    throw Error(
-        ErrorCode::invalid_argument,
+    refuse(
         fmt::format("{} is of a run with other options ({}; now: {}): remove it, or give those", path_, before, run));
   if (copy.value(fmt::format("SELECT source FROM {}", table)) != state_of(source_))
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} has been written since {} was copied from it; remove the copy", source_, path_));
+    refuse(fmt::format("{} has been written since {} was copied from it; remove the copy", source_, path_));
   return true;
 }
 

@@ -1,4 +1,4 @@
-// The list of backends, and what this build and machine can do. Here, and in plugin.cpp, the environment is read:
+// The list of backends, and what this build and machine can do. Here, in plugin.cpp and in pipeline/spot_check.cpp, the environment is read:
 //   VICINAL_ISA      forces an instruction set by name where a call says "auto" (tests, bug reports)
 //   VICINAL_FILTER   forces a filter precision the same way
 //   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1, cuda:all

@@ -136,26 +136,28 @@ Layout layout_of(const DLTensor& tensor, std::int64_t size, const char* name) {
   return layout;
 }
 
+/// Rows of that type, of elements of `size` bytes, where the tensor has them.
+template <class Rows, class Type>
+Rows rows_of(const DLTensor& tensor, Type type, std::size_t size, const char* name) {
+  const Layout layout = layout_of(tensor, static_cast<std::int64_t>(size), name);
+  Rows rows(data_of(tensor), type, tensor.shape[0], tensor.shape[1]);
+  rows.row_stride = layout.row_stride;
+  rows.col_stride = layout.col_stride;
+  return rows;
+}
+
 }  // namespace
 
 Points points_of(const DLTensor* given, const char* name) {
   const DLTensor& tensor = matrix(given, name);
   const DType type = element_of(tensor, name);
-  const Layout layout = layout_of(tensor, static_cast<std::int64_t>(dtype_size(type)), name);
-  Points points(data_of(tensor), type, tensor.shape[0], tensor.shape[1]);
-  points.row_stride = layout.row_stride;
-  points.col_stride = layout.col_stride;
-  return points;
+  return rows_of<Points>(tensor, type, dtype_size(type), name);
 }
 
 Values values_of(const DLTensor* given, const char* name) {
   const DLTensor& tensor = matrix(given, name);
   const ValueType type = value_of(tensor, name);
-  const Layout layout = layout_of(tensor, static_cast<std::int64_t>(value_size(type)), name);
-  Values values(data_of(tensor), type, tensor.shape[0], tensor.shape[1]);
-  values.row_stride = layout.row_stride;
-  values.col_stride = layout.col_stride;
-  return values;
+  return rows_of<Values>(tensor, type, value_size(type), name);
 }
 
 Payload payload_of(const DLTensor* given, const Values& values) {

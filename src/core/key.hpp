@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "vicinal/metric.hpp"
+#include "core/metric.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -24,11 +24,11 @@ inline double fold_key(double canonical, DistanceType type, bool descends) noexc
   return descends ? -value : value;
 }
 
-/// No canonical sum of a row whose key is at most `key` is greater. Of metrics that are sums or the root of one.
+/// No canonical sum of a row whose key is at most `key` is greater. The metric is its sum or the sum's root.
 inline double reach_of(Metric metric, DistanceType type, double key) noexcept {
   const bool wide = type == DistanceType::f64;
   const double value = wide ? key * (1 + 0x1p-50) + 0x1p-1000 : key * (1 + 0x1p-22) + 0x1p-149;
-  return metric == Metric::euclidean ? value * value : value;
+  return holds_for(metrics_of_roots, metric) ? value * value : value;
 }
 
 /// Writes a folded key as the output type.

@@ -73,6 +73,14 @@ constexpr std::pair<std::string_view, std::string_view> foreign[] = {
     {"earth_mover", "emd"},
 };
 
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < std::size(table); ++i)
+        if (static_cast<std::size_t>(table[i].metric) != i) return false;
+      return true;
+    }(),
+    "metric_info finds a metric by its number: the rows of metric.def are in the order of enum Metric");
+
 }  // namespace
 
 std::span<const MetricInfo> metrics() noexcept { return table; }

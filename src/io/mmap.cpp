@@ -38,7 +38,8 @@ Descriptor open_file(const std::string& path, const char* verb, std::size_t& siz
   return file;
 }
 
-void read_fully(const std::string& path, int fd, std::byte* to, std::size_t size, std::size_t offset) {
+void read_fully(const std::string& path, int fd, std::byte* to, std::size_t size) {
+  std::size_t offset = 0;
   while (size > 0) {
     const ssize_t done = ::pread(fd, to, size, static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
@@ -85,10 +86,10 @@ Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
   std::size_t size = 0;
   const Descriptor file = open_file(path, "read", size);
   std::vector<std::byte> first(std::min(beginning, size));
-  read_fully(path, file.fd, first.data(), first.size(), 0);
+  read_fully(path, file.fd, first.data(), first.size());
   check(first, size);
   Buffer<std::byte> all(static_cast<std::int64_t>(size));
-  read_fully(path, file.fd, all.data(), size, 0);
+  read_fully(path, file.fd, all.data(), size);
   return all;
 }
 

@@ -177,7 +177,7 @@ template <class Read>
 PermutationRange find_within(const PermutationIndex::State& state, double radius, const PermutationSearch& search,
                              std::int64_t rows, DType dtype, const Read& read) {
   check_search(search);
-  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
+  check_radius(radius);
   const Metric metric = state.options.metric;
   const bool descends = descending(metric);
   const DistanceType type = resolve_distance_type(search.distance_type, metric, state.rows.dtype, dtype);
@@ -191,9 +191,7 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
         const bool full = search.max_results > 0 && total.fetch_add(size) + size > search.max_results;
         if (!full) found[static_cast<std::size_t>(query)].assign(entries.begin(), entries.end());
       });
-  if (search.max_results > 0 && total > search.max_results)
-    fail(ErrorCode::capacity_exceeded, cat("result needs ", total.load(), " entries, limit ", search.max_results,
-                                           "; lower the radius, or raise max_results"));
+  if (search.max_results > 0 && total > search.max_results) refuse_entries(total, search.max_results);
   const FpGuard guard;  // distances are converted
   std::int64_t entries = 0;
   for (const std::vector<Entry>& row : found) entries += static_cast<std::int64_t>(row.size());

@@ -1,11 +1,9 @@
-// The top-c partition: the first c objects by (score, number), out of scores that are small integers: counted, not sorted. Two or three passes over
-// the scores whatever c is, by one thread or by those of a thread pool; by_sorting is the way of the papers, which sort everything, and
-// gives the same.
+// The top-c partition: the first c objects by (score, number), out of scores that are small integers: counted, not sorted, as the papers do. Two or
+// three passes over the scores whatever c is, by one thread or by those of a thread pool.
 #pragma once
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -32,17 +30,6 @@ class TopCPartition {
   }
   /// Memory of the counters.
   static std::int64_t bytes(int parts) noexcept { return parts * (std::int64_t{8} << bits_at_once); }
-
-  /// The same in order of (score, number).
-  static std::vector<std::uint32_t> by_sorting(const std::uint32_t* scores, std::int64_t count, std::int64_t wanted) {
-    std::vector<std::uint32_t> order(static_cast<std::size_t>(count));
-    std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return scores[a] < scores[b] || (scores[a] == scores[b] && a < b);
-    });
-    order.resize(static_cast<std::size_t>(wanted));
-    return order;
-  }
 
  private:
   static constexpr int bits_at_once = 12;

@@ -2,6 +2,7 @@
 #include "pipeline/check.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -46,9 +47,7 @@ void check_graph(const Shape& rows, const GraphOptions& options) {
   if (rows.rows > 0 && search.k > others && !search.pad)
     refuse_k(search.k, options.include_self ? cat("the n=", others, " rows")
                                             : cat("the ", others, " other rows of n=", rows.rows));
-  KnnOptions with = search;
-  if (with.eligible.query_labels.empty()) with.eligible.query_labels = with.eligible.corpus_labels;
-  check_options(rows, rows, with);
+  check_options(rows, rows, graph_search_options(options));
 }
 
 void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
@@ -147,6 +146,37 @@ void check_search(const Backend& backend, const Points& corpus, const Points& qu
   check_shapes(shape_of(corpus), shape_of(queries), options.metric);
   check_reach(backend, corpus, queries, options);
   check_options(shape_of(corpus), shape_of(queries), options);
+}
+
+void check_graph_search(const Backend& backend, const Points& rows, const GraphOptions& options) {
+  check_view(rows, "corpus");
+  check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
+  check_reach(backend, rows, rows, options.search);
+  check_graph(shape_of(rows), options);
+}
+
+void check_range_search(const Backend& backend, const Points& corpus, const Points& queries,
+                        const RangeOptions& options) {
+  check_view(corpus, "corpus");
+  check_view(queries, "query");
+  check_shapes(shape_of(corpus), shape_of(queries), options.search.metric);
+  check_reach(backend, corpus, queries, options.search);
+  check_range(shape_of(corpus), shape_of(queries), options);
+}
+
+void check_radius(double radius) {
+  if (std::isnan(radius)) refuse("radius is NaN");
+}
+
+void refuse_entries(std::int64_t entries, std::int64_t limit) {
+  fail(ErrorCode::capacity_exceeded,
+       cat("result needs ", entries, " entries, limit ", limit, "; lower the radius, or raise max_results"));
+}
+
+KnnOptions graph_search_options(const GraphOptions& options) {
+  KnnOptions search = options.search;
+  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
+  return search;
 }
 
 }  // namespace vicinal

@@ -22,8 +22,18 @@ void check_reach(const Backend& backend, const Eligible& eligible);
 void check_host(const Backend& backend, const Points& points, const char* side, const char* doing);
 /// Results: all in the host's memory, or all in that of the backend's device. Throws DeviceError.
 void check_reach(const Backend& backend, const NeighborsView& out);
-/// Checks the view, shapes, reach and options of a k-NN search.
+/// Checks the views, shapes, reach and options of a k-NN search.
 void check_search(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
+/// The same of a graph and of a range search.
+void check_graph_search(const Backend& backend, const Points& rows, const GraphOptions& options);
+void check_range_search(const Backend& backend, const Points& corpus, const Points& queries,
+                        const RangeOptions& options);
+void check_radius(double radius);
+/// Throws CapacityExceeded for a range's result of so many entries.
+[[noreturn]] void refuse_entries(std::int64_t entries, std::int64_t limit);
+
+/// Options of the search that a graph is: labels are those of both sides where the queries' are not given.
+KnnOptions graph_search_options(const GraphOptions& options);
 
 /// The shape of rows, with where they are.
 inline Shape shape_on(const Backend& backend, const Points& points) {

@@ -29,6 +29,11 @@ std::string canonical_name(const std::string& device) {
   return names.size() > 1 ? joined(names, ",") : find_backend(device).device().facts().name;
 }
 
+int threads_of(const Execution& run) {
+  if (run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", run.threads));
+  return threads_for(run.threads);
+}
+
 }  // namespace
 
 struct Corpus::State {
@@ -85,8 +90,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   const auto start = std::chrono::steady_clock::now();
   check_view(rows, "corpus");
   check_corpus(shape_of(rows), options.metric);
-  if (options.run.threads < 0)
-    fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", options.run.threads));
+  const int threads = threads_of(options.run);
   FpGuard guard;
   state_->options = options;
   state_->options.progress = nullptr;
@@ -94,8 +98,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   state_->options.stream = nullptr;
   if (options.copy) {
     check_host(find_backend(options.run.device), rows, "corpus", "copying");
-    ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
-                           static_cast<std::uint64_t>(rows.rows));
+    ThreadPool thread_pool(threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
     state_->rows = copy_rows(rows, state_->copy, thread_pool);
   } else {
     state_->rows = rows;
@@ -115,11 +118,6 @@ Progress half_of(const Progress& whole, std::uint64_t half, bool second) {
     const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
     return whole((second ? half : 0) + static_cast<std::uint64_t>(share * static_cast<double>(half)), 2 * half);
   };
-}
-
-int threads_of(const Execution& run) {
-  if (run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", run.threads));
-  return threads_for(run.threads);
 }
 
 }  // namespace

@@ -16,14 +16,9 @@ namespace vicinal {
 Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options) try {
   if (const std::vector<std::string> devices = device_names(options.search.run.device); devices.size() > 1)
     return graph_on_devices(rows, prepared, options, devices);
-  KnnOptions search_options = options.search;
-  check_view(rows, "corpus");
-  check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
-  const Backend& backend = find_backend(search_options.run.device);
-  check_reach(backend, rows, rows, search_options);
-  check_graph(shape_of(rows), options);
-  if (search_options.eligible.query_labels.empty())
-    search_options.eligible.query_labels = search_options.eligible.corpus_labels;
+  const Backend& backend = find_backend(options.search.run.device);
+  check_graph_search(backend, rows, options);
+  const KnnOptions search_options = graph_search_options(options);
   const SearchPlan plan =
       make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
   SearchSpec spec{.corpus = rows,

@@ -1,6 +1,5 @@
 // The calls that return a plan without searching, from shapes alone or from a sample of the rows besides, and its text.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -13,9 +12,23 @@
 namespace vicinal {
 namespace {
 
-/// It corrects a plan by a sample of the rows.
-Plan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& problem, const Points& corpus,
-             const KnnOptions& options, std::optional<double> radius) {
+// The corpus of a plan: rows, of which a sample is looked at, or their shape alone.
+Shape shape_of(const Shape& shape) { return shape; }
+Shape shape_on(const Backend& /*backend*/, const Shape& shape) { return shape; }
+Points first_rows(const Points& rows, std::int64_t count) { return rows.slice(0, count); }
+Shape first_rows(const Shape& shape, std::int64_t count) { return {count, shape.cols, shape.dtype, shape.on_device}; }
+void check_memory(const Backend& backend, const Points& corpus, const KnnOptions& options) {
+  check_view(corpus, "corpus");
+  check_reach(backend, corpus, {}, options);
+}
+void check_memory(const Backend& backend, const Shape& /*corpus*/, const KnnOptions& options) {
+  check_reach(backend, options.eligible);
+}
+
+/// It makes the plan, and corrects it by a sample of the rows.
+Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Points& corpus, const KnnOptions& options,
+                  std::optional<double> radius) {
+  SearchPlan plan = make_plan(backend, problem, options);
   const SearchSpec spec{.corpus = corpus,
                         .metric = options.metric,
                         .type = plan.distance_type,
@@ -25,120 +38,88 @@ Plan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& proble
   if (corpus.rows > 0) backend.search().sample(plan, problem, spec);
   return public_plan(plan);
 }
-
-/// The search that several devices do for a graph.
-KnnOptions searched_for_graph(const GraphOptions& options) {
-  KnnOptions search = options.search;
-  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;
-  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
-  return search;
+Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Shape& /*corpus*/,
+                  const KnnOptions& options, std::optional<double> /*radius*/) {
+  return public_plan(make_plan(backend, problem, options));
 }
 
-/// The plan of several devices, if the options name several. by_queries: shares are never of rows.
-std::optional<Plan> by_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool by_queries,
-                               const SharePlanner& planner) {
+/// The plan of several devices, if the options name several. plan_share(corpus, queries, options): of a share. by_queries: shares are never of rows.
+template <class Corpus, class PlanShare>
+std::optional<Plan> by_devices(const Corpus& corpus, const Shape& queries, const KnnOptions& options, bool by_queries,
+                               const PlanShare& plan_share) {
   const std::vector<std::string> devices = device_names(options.run.device);
   if (devices.size() < 2) return std::nullopt;
-  const Share share = share_of(corpus, queries, options, by_queries, devices);
-  return plan_of_devices(corpus, queries, options, share, devices, planner);
+  const Share share = share_of(shape_of(corpus), queries, options, by_queries, devices);
+  return plan_of_devices(shape_of(corpus), queries, options, share, devices,
+                         [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {
+                           return plan_share(first_rows(corpus, rows.rows), asked, one);
+                         });
+}
+
+template <class Corpus>
+Plan plan_knn(const Corpus& corpus, const Shape& queries, const KnnOptions& options) {
+  const FpGuard guard;
+  const Backend& backend = find_backend(options.run.device);
+  check_memory(backend, corpus, options);
+  check_shapes(shape_of(corpus), queries, options.metric);
+  check_options(shape_of(corpus), queries, options);
+  if (const auto several = by_devices(corpus, queries, options, false, plan_knn<Corpus>)) return *several;
+  return make_plan_of(backend, knn_problem(shape_on(backend, corpus), queries, options), corpus, options, std::nullopt);
+}
+
+template <class Rows>
+Plan plan_of_graph(const Rows& rows, const GraphOptions& options) {
+  const FpGuard guard;
+  const Backend& backend = find_backend(options.search.run.device);
+  check_memory(backend, rows, options.search);
+  check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
+  check_graph(shape_of(rows), options);
+  KnnOptions search = graph_search_options(options);
+  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;  // as several devices search it
+  if (const auto several = by_devices(rows, shape_of(rows), search, false, plan_knn<Rows>)) return *several;
+  const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
+  return make_plan_of(backend, problem, rows, options.search, std::nullopt);
+}
+
+template <class Corpus>
+Plan plan_of_range(const Corpus& corpus, const Shape& queries, std::optional<double> radius,
+                   const RangeOptions& options) {
+  const FpGuard guard;
+  const Backend& backend = find_backend(options.search.run.device);
+  check_memory(backend, corpus, options.search);
+  check_shapes(shape_of(corpus), queries, options.search.metric);
+  check_range(shape_of(corpus), queries, options);
+  if (const auto several = by_devices(corpus, queries, options.search, true,
+                                      [&](const Corpus& rows, const Shape& asked, const KnnOptions& one) {
+                                        return plan_of_range(rows, asked, radius, {.search = one});
+                                      }))
+    return *several;
+  const ProblemShape problem = range_problem(shape_on(backend, corpus), queries, options.search);
+  return make_plan_of(backend, problem, corpus, options.search, radius);
 }
 
 }  // namespace
 
 Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options) {
-  const FpGuard guard;
-  check_view(corpus, "corpus");
-  check_shapes(shape_of(corpus), queries, options.metric);
-  const Backend& backend = find_backend(options.run.device);
-  check_reach(backend, corpus, {}, options);
-  check_options(shape_of(corpus), queries, options);
-  if (const auto several = by_devices(shape_of(corpus), queries, options, false,
-                                      [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {
-                                        return plan(corpus.slice(0, rows.rows), asked, one);
-                                      }))
-    return *several;
-  const ProblemShape problem = knn_problem(shape_on(backend, corpus), queries, options);
-  return sampled(make_plan(backend, problem, options), backend, problem, corpus, options, std::nullopt);
+  return plan_knn(corpus, queries, options);
 }
-
+Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
+  return plan_knn(corpus, queries, options);
+}
 Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options) {
   check_view(queries, "query");
   const Backend& backend = find_backend(options.run.device);
   check_reach(backend, {}, queries, options);
   return plan(corpus, shape_on(backend, queries), options);
 }
-
-Plan plan_graph(const Points& rows, const GraphOptions& options) {
-  const FpGuard guard;
-  check_view(rows, "corpus");
-  check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
-  const Backend& backend = find_backend(options.search.run.device);
-  check_reach(backend, rows, {}, options.search);
-  check_graph(shape_of(rows), options);
-  if (const auto several = by_devices(shape_of(rows), shape_of(rows), searched_for_graph(options), false,
-                                      [&](const Shape& part, const Shape& asked, const KnnOptions& one) {
-                                        return plan(rows.slice(0, part.rows), asked, one);
-                                      }))
-    return *several;
-  const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
-  return sampled(make_plan(backend, problem, options.search), backend, problem, rows, options.search, std::nullopt);
-}
-
+Plan plan_graph(const Points& rows, const GraphOptions& options) { return plan_of_graph(rows, options); }
+Plan plan_graph(const Shape& rows, const GraphOptions& options) { return plan_of_graph(rows, options); }
 Plan plan_range(const Points& corpus, const Shape& queries, double radius, const RangeOptions& options) {
-  const FpGuard guard;
-  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
-  check_view(corpus, "corpus");
-  check_shapes(shape_of(corpus), queries, options.search.metric);
-  const Backend& backend = find_backend(options.search.run.device);
-  check_reach(backend, corpus, {}, options.search);
-  check_range(shape_of(corpus), queries, options);
-  if (const auto several = by_devices(shape_of(corpus), queries, options.search, true,
-                                      [&](const Shape&, const Shape& asked, const KnnOptions& one) {
-                                        return plan_range(corpus, asked, radius, {.search = one});
-                                      }))
-    return *several;
-  const ProblemShape problem = range_problem(shape_on(backend, corpus), queries, options.search);
-  return sampled(make_plan(backend, problem, options.search), backend, problem, corpus, options.search, radius);
+  check_radius(radius);
+  return plan_of_range(corpus, queries, radius, options);
 }
-
-Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  const FpGuard guard;
-  check_shapes(corpus, queries, options.metric);
-  const Backend& backend = find_backend(options.run.device);
-  check_reach(backend, options.eligible);
-  check_options(corpus, queries, options);
-  if (const auto several = by_devices(
-          corpus, queries, options, false,
-          [](const Shape& rows, const Shape& asked, const KnnOptions& one) { return plan(rows, asked, one); }))
-    return *several;
-  return public_plan(make_plan(backend, knn_problem(corpus, queries, options), options));
-}
-
-Plan plan_graph(const Shape& rows, const GraphOptions& options) {
-  const FpGuard guard;
-  check_shapes(rows, rows, options.search.metric);
-  const Backend& backend = find_backend(options.search.run.device);
-  check_reach(backend, options.search.eligible);
-  check_graph(rows, options);
-  if (const auto several = by_devices(
-          rows, rows, searched_for_graph(options), false,
-          [](const Shape& part, const Shape& asked, const KnnOptions& one) { return plan(part, asked, one); }))
-    return *several;
-  return public_plan(make_plan(backend, graph_problem(rows, options), options.search));
-}
-
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
-  const FpGuard guard;
-  check_shapes(corpus, queries, options.search.metric);
-  const Backend& backend = find_backend(options.search.run.device);
-  check_reach(backend, options.search.eligible);
-  check_range(corpus, queries, options);
-  if (const auto several = by_devices(corpus, queries, options.search, true,
-                                      [](const Shape& rows, const Shape& asked, const KnnOptions& one) {
-                                        return plan_range(rows, asked, {.search = one});
-                                      }))
-    return *several;
-  return public_plan(make_plan(backend, range_problem(corpus, queries, options.search), options.search));
+  return plan_of_range(corpus, queries, std::nullopt, options);
 }
 
 Plan public_plan(const SearchPlan& plan) {

@@ -70,9 +70,7 @@ class RangeRun {
     retry_smaller(
         [&] { return search(backend), true; },
         [&] { return halve(plan_, report_.certificate.precisions.back(), backend, problem_, report_.stats); });
-    if (total_ > most_)
-      fail(ErrorCode::capacity_exceeded,
-           cat("result needs ", total_, " entries, limit ", most_, "; lower the radius, or raise max_results"));
+    if (total_ > most_) refuse_entries(total_, most_);
     thread_pool_.finish();
     if (report_.certificate.redone > 0)
       report_.certificate.precisions.emplace_back(precision_name(Precision::canonical));
@@ -172,17 +170,13 @@ class RangeRun {
 
 CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
                           const RangeOptions& options) try {
-  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
+  check_radius(radius);
   if (const std::vector<std::string> devices = device_names(options.search.run.device); devices.size() > 1)
     return range_on_devices(corpus, prepared, queries, radius, options, devices);
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;
-  check_view(corpus, "corpus");
-  check_view(queries, "query");
-  check_shapes(shape_of(corpus), shape_of(queries), search.metric);
   const Backend& backend = find_backend(search.run.device);
-  check_reach(backend, corpus, queries, search);
-  check_range(shape_of(corpus), shape_of(queries), options);
+  check_range_search(backend, corpus, queries, options);
   const ProblemShape problem =
       range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
   const SearchPlan plan = make_plan(backend, problem, search);

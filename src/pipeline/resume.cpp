@@ -71,14 +71,10 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
 Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const std::string& directory,
                           const Grid& grid) {
   const double start = now_seconds();
-  check_view(rows, "corpus");
-  check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
   const Backend& backend = find_backend(options.search.run.device);
-  check_reach(backend, rows, rows, options.search);
+  check_graph_search(backend, rows, options);
   check_host(backend, rows, "corpus", resumable);
-  check_graph(shape_of(rows), options);
-  KnnOptions search = options.search;
-  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
+  KnnOptions search = graph_search_options(options);
   const Plan whole = plan_graph(shape_of(rows), options);
   const RowFilter filter(search.eligible, rows.rows, 0, !options.include_self);
   check_k(filter, rows.rows, rows.rows, search.k, search.pad);

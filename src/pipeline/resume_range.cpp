@@ -1,6 +1,5 @@
 // RESUME of a range search: the matches of each part of the corpus are saved once, in a file of their own, and put in order when all are there.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -72,11 +71,9 @@ void join(const std::vector<RangePart>& parts, std::int64_t query, bool descends
 CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double radius, const RangeOptions& options,
                              const std::string& directory, const Grid& grid) {
   const double start = now_seconds();
-  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
-  check_view(corpus, "corpus");
-  check_view(queries, "query");
+  check_radius(radius);
   const Backend& backend = find_backend(options.search.run.device);
-  check_reach(backend, corpus, queries, options.search);
+  check_range_search(backend, corpus, queries, options);
   check_host(backend, corpus, "corpus", resumable);
   check_host(backend, queries, "query", resumable);
   const Plan whole = plan_range(shape_of(corpus), shape_of(queries), options);
@@ -115,9 +112,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
     }
     walk.redone(std::min(redone, asked));
   }
-  if (options.max_results > 0 && total > options.max_results)
-    fail(ErrorCode::capacity_exceeded, cat("result needs ", total, " entries, limit ", options.max_results,
-                                           "; lower the radius, or raise max_results"));
+  if (options.max_results > 0 && total > options.max_results) refuse_entries(total, options.max_results);
   CsrNeighbors result(queries.rows, total, whole.distance_type);
   for (std::int64_t q = 0; q < queries.rows; ++q)
     result.offsets()[q + 1] = result.offsets()[q] + counts[static_cast<std::size_t>(q)];

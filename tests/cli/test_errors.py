@@ -19,6 +19,7 @@ USAGE = [
     (["help", "-k"], "unknown option -k; vicinal help --help lists all"),
     (["--quiet"], "unknown option --quiet; vicinal --help lists all"),
     (["knn", "a.npy", "b.npy", "-k", "3", "--quiet"], "unknown option --quiet; vicinal knn --help lists all"),
+    (["knn", "a.npy", "--queries", "b.npy", "-k", "3"], "unknown option --queries; QUERIES stands without a name before it"),
     (["knn", "a.npy", "b.npy", "-j", "3"], "unknown option -j; vicinal knn --help lists all"),
     (["knn", "a.npy", "b.npy", "-K", "3"], "unknown option -K; did you mean -k\\?"),
     (["knn", "a.npy", "b.npy", "-k", "3", "--mem", "1GiB"], "unknown option --mem; did you mean --memory\\?"),

@@ -1,5 +1,5 @@
-// What compute capability 9.0 adds, for the emulator: barriers in shared memory with phases, copies that report to them, named barriers of some
-// of a block's threads, and products of a warpgroup, which are made when the group waits for them.
+// What compute capability 9.0 adds, for the emulator: barriers in shared memory with phases, copies that report to them, and products of
+// a warpgroup, which are made when the group waits for them.
 #pragma once
 #include <vector>
 
@@ -39,31 +39,10 @@ static_assert(sizeof(PhaseBarrier) == 8);
 inline PhaseBarrier& phase_barrier(unsigned at) {
   return *reinterpret_cast<PhaseBarrier*>(static_cast<std::byte*>(dynamic_shared_memory()) + at);
 }
-/// A named barrier: its round ends when so many threads have come, whether they wait or not.
-struct NamedBarrier {
-  int arrived = 0;
-  unsigned round = 0;
-};
-inline NamedBarrier named_barriers[16];  // NOLINT
-inline void arrive_at_named(int which, int threads) {
-  NamedBarrier& barrier = named_barriers[which];
-  if (++barrier.arrived < threads) return;
-  barrier.arrived = 0;
-  ++barrier.round;
-  wake_all(&barrier);
-}
-inline void wait_at_named(int which, int threads, SourceLocation place) {
-  NamedBarrier& barrier = named_barriers[which];
-  const unsigned round = barrier.round;
-  arrive_at_named(which, threads);
-  while (barrier.round == round) sleep(&barrier, place);
-}
-
 /// A block that multiplies begins with its barriers: what a block before it left undone is forgotten.
 inline void init_phases(unsigned at, int arrivals) {
   phase_barrier(at) = {0, static_cast<std::uint64_t>(arrivals), static_cast<std::uint64_t>(arrivals), 0};
   for (IssuedProducts& issued : all_issued_products()) issued = {};
-  for (NamedBarrier& barrier : named_barriers) barrier = {};
 }
 inline void end_phase_if_complete(PhaseBarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;

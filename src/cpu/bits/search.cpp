@@ -15,23 +15,24 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t segment_bytes = std::int64_t{1} << 18;  // of rows that are met one after another
-constexpr std::int32_t no_limit = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t no_threshold = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 
-/// The least limit of each query that any split has found. What is beyond the k-th of some rows is beyond the k-th of all.
-class SharedLimits {
+/// SharedThresholds hold the least threshold of each query that any split has found: what is beyond the k-th of some rows is beyond the k-th of all.
+class SharedThresholds {
  public:
-  SharedLimits(std::int64_t queries, std::int64_t splits) : least_(splits > 1 ? static_cast<std::size_t>(queries) : 0) {
-    for (auto& limit : least_) limit.store(no_limit, std::memory_order_relaxed);
+  SharedThresholds(std::int64_t queries, std::int64_t splits)
+      : least_(splits > 1 ? static_cast<std::size_t>(queries) : 0) {
+    for (auto& threshold : least_) threshold.store(no_threshold, std::memory_order_relaxed);
   }
   std::int32_t of(std::int64_t query) const noexcept {
-    return least_.empty() ? no_limit : least_[static_cast<std::size_t>(query)].load(std::memory_order_relaxed);
+    return least_.empty() ? no_threshold : least_[static_cast<std::size_t>(query)].load(std::memory_order_relaxed);
   }
-  void lower(std::int64_t query, std::int32_t limit) noexcept {
+  void lower(std::int64_t query, std::int32_t threshold) noexcept {
     if (least_.empty()) return;
     std::atomic<std::int32_t>& least = least_[static_cast<std::size_t>(query)];
     std::int32_t now = least.load(std::memory_order_relaxed);
-    while (limit < now && !least.compare_exchange_weak(now, limit, std::memory_order_relaxed)) {}
+    while (threshold < now && !least.compare_exchange_weak(now, threshold, std::memory_order_relaxed)) {}
   }
 
  private:
@@ -42,7 +43,7 @@ class SharedLimits {
 class BitBlock {
  public:
   BitBlock(const SearchBatch& batch, const BitKernels& kernels, const BitQueries& queries, BitScratch& scratch,
-           SharedLimits& shared, std::int64_t split, std::int64_t first)
+           SharedThresholds& shared, std::int64_t split, std::int64_t first)
       : batch_(batch), chunk_(batch.chunk), kernels_(kernels), scratch_(scratch), shared_(shared),
         words_(words_of(batch.spec.corpus.cols)), queries_(queries.of(first)), first_(first),
         count_(static_cast<int>(std::min(batch.queries.block, batch.queries.count - first))),
@@ -58,8 +59,8 @@ class BitBlock {
     const VisitOrder order(segments);
     for (std::int64_t i = 0; i < segments; ++i) {
       const std::int64_t begin = tiles.begin + order.at(i) * length, end = std::min(begin + length, tiles.end);
-      const bool whole = chunk_.bits.size() > 0 && batch_.spec.filter.all();
-      const std::int64_t step = whole ? end - begin : 1;
+      const bool joined = chunk_.bits.size() > 0 && batch_.spec.filter.all();  // tiles, in one call of the kernel
+      const std::int64_t step = joined ? end - begin : 1;
       for (std::int64_t tile = begin; tile < end; tile += step) visit(tile, step);
       const std::int64_t rows = std::min(end * tile_rows, chunk_.count) - begin * tile_rows;
       for (int q = 0; q < count_; ++q) results_[q].ranked += rows;
@@ -71,29 +72,29 @@ class BitBlock {
   void start(int query) {
     const QueryResult& result = results_[query];
     scratch_.worst[query] = no_row;
-    scratch_.counts[query] = no_limit;
+    scratch_.counts[query] = no_threshold;
     if (result.matches == nullptr) {
       if (Histogram* const histogram = histogram_of(query)) histogram->start(result.pool);
       return lower(query);
     }
     const double radius = radius_key(*batch_.spec.radius, batch_.spec.type, false);
-    scratch_.counts[query] = radius < 0 ? -1 : radius < no_limit ? static_cast<std::int32_t>(radius) : no_limit;
+    scratch_.counts[query] = radius < 0 ? -1 : radius < no_threshold ? static_cast<std::int32_t>(radius) : no_threshold;
   }
   /// Null where pools are kept in order, and say at any time how far the k-th is.
   Histogram* histogram_of(int query) noexcept {
     return scratch_.histograms.empty() ? nullptr : &scratch_.histograms[static_cast<std::size_t>(query)];
   }
 
-  /// So many tiles, one after another.
+  /// It counts that many tiles, from `tile` on.
   void visit(std::int64_t tile, std::int64_t tiles) {
     begin_ = tile * tile_rows;
     const std::int64_t rows = std::min<std::int64_t>(tiles * tile_rows, chunk_.count - begin_);
     if (!batch_.spec.filter.any(chunk_.first + begin_, rows)) return;
-    for (int q = 0; q < count_; ++q) scratch_.limits[q] = limit_of(q, begin_);
+    for (int q = 0; q < count_; ++q) scratch_.thresholds[q] = threshold_of(q, begin_);
     if (in_place_) return count_in_place(rows);
     kernels_.tile({.queries = queries_,
                    .rows = panels_of(begin_, rows),
-                   .limits = scratch_.limits.data(),
+                   .thresholds = scratch_.thresholds.data(),
                    .words = words_,
                    .query_count = count_,
                    .row_panels = static_cast<int>((rows + panel_rows - 1) / panel_rows),
@@ -111,15 +112,15 @@ class BitBlock {
                             .count = rows,
                             .dims = corpus.cols,
                             .out = reinterpret_cast<std::uint32_t*>(counts)});
-    std::fill(counts + rows, counts + (rows + panel_rows - 1) / panel_rows * panel_rows, no_limit);
+    std::fill(counts + rows, counts + (rows + panel_rows - 1) / panel_rows * panel_rows, no_threshold);
     for (int panel = 0; panel * panel_rows < rows; ++panel) {
       const std::int32_t* const some = counts + panel * panel_rows;
-      const std::int32_t limit = scratch_.limits[0];
+      const std::int32_t threshold = scratch_.thresholds[0];
       std::int32_t any = 0;
-      for (int lane = 0; lane < panel_rows; ++lane) any |= -static_cast<std::int32_t>(some[lane] <= limit);
+      for (int lane = 0; lane < panel_rows; ++lane) any |= -static_cast<std::int32_t>(some[lane] <= threshold);
       if (any == 0) continue;
       std::uint32_t hits = 0;
-      for (int lane = 0; lane < panel_rows; ++lane) hits |= static_cast<std::uint32_t>(some[lane] <= limit) << lane;
+      for (int lane = 0; lane < panel_rows; ++lane) hits |= static_cast<std::uint32_t>(some[lane] <= threshold) << lane;
       take(0, panel, hits, some);
     }
   }
@@ -130,8 +131,8 @@ class BitBlock {
                                  scratch_.panels.data() + at * words_);
     return scratch_.panels.data();
   }
-  /// Of rows from this one of the chunk on: of those that are as far as the k-th, a row behind it has a larger id.
-  std::int32_t limit_of(int query, std::int64_t row) const noexcept {
+  /// It returns the largest count that a row from `row` of the chunk on may have: one that is as far as the k-th, and behind it, has a larger id.
+  std::int32_t threshold_of(int query, std::int64_t row) const noexcept {
     const std::int32_t own = scratch_.counts[query] - static_cast<std::int32_t>(row > scratch_.worst[query]);
     return results_[query].matches != nullptr ? own : std::min(own, shared_.of(first_ + query));
   }
@@ -158,38 +159,38 @@ class BitBlock {
     }
     if (result.matches != nullptr) return;
     lower(query);
-    scratch_.limits[query] = limit_of(query, begin + panel_rows);
+    scratch_.thresholds[query] = threshold_of(query, begin + panel_rows);
   }
-  /// Takes the query's limit from its k-th so far.
+  /// It lowers the query's threshold to the count of its k-th so far.
   void lower(int query) noexcept {
     Pool& pool = results_[query].pool;
-    std::int32_t& limit = scratch_.counts[query];
+    std::int32_t& threshold = scratch_.counts[query];
     const Histogram* const histogram = histogram_of(query);
     if (histogram == nullptr) pool.tighten();
-    if (pool.k == 0) limit = -1;  // none was eligible when rows were counted
+    if (pool.k == 0) threshold = -1;  // none was eligible when rows were counted
     if (pool.k == 0) return;
-    if (histogram != nullptr) limit = std::min(limit, histogram->limit());
+    if (histogram != nullptr) threshold = std::min(threshold, histogram->threshold());
     if (pool.worst.key != infinite) {
       const auto worst = static_cast<std::int32_t>(pool.worst.key);
-      limit = std::min(limit, worst);
+      threshold = std::min(threshold, worst);
       const std::int64_t row = pool.worst.id - batch_.spec.first_id - chunk_.first;
-      scratch_.worst[query] = limit == worst ? row : no_row;
+      scratch_.worst[query] = threshold == worst ? row : no_row;
     }
-    shared_.lower(first_ + query, limit);
+    shared_.lower(first_ + query, threshold);
   }
 
   const SearchBatch& batch_;
   const PackedRows& chunk_;
   const BitKernels& kernels_;
   BitScratch& scratch_;
-  SharedLimits& shared_;
+  SharedThresholds& shared_;
   const std::int64_t words_;
   const std::int32_t* const queries_;
   const std::int64_t first_;
   const int count_;
   const bool in_place_;
   QueryResult* const results_;
-  std::int64_t begin_ = 0;  // of the chunk's rows that are met now, the first
+  std::int64_t begin_ = 0;  // the first row of the chunk that is counted now
 };
 
 }  // namespace
@@ -214,21 +215,21 @@ void BitQueries::prepare(const Kernels& kernels, const BitKernels& bits, const P
 void Histogram::start(const Pool& pool) {
   k_ = pool.k;
   within_ = 0;
-  limit_ = static_cast<std::int32_t>(counts_.size()) - 1;
+  threshold_ = static_cast<std::int32_t>(counts_.size()) - 1;
   std::fill(counts_.begin(), counts_.end(), 0);
   for (std::int64_t i = 0; i < pool.count; ++i) add(static_cast<std::int32_t>(pool.entries[i].key));
 }
 
 void Histogram::add(std::int32_t count) noexcept {
-  if (count > limit_) return;
+  if (count > threshold_) return;
   ++counts_[static_cast<std::size_t>(count)];
   ++within_;
-  while (within_ - counts_[static_cast<std::size_t>(limit_)] >= k_ && limit_ > 0)
-    within_ -= counts_[static_cast<std::size_t>(limit_--)];
+  while (within_ - counts_[static_cast<std::size_t>(threshold_)] >= k_ && threshold_ > 0)
+    within_ -= counts_[static_cast<std::size_t>(threshold_--)];
 }
 
 BitScratch::BitScratch(const Kernels& kernels, const Points& corpus, std::int64_t block, std::int64_t k)
-    : limits(block), counts(block), worst(block), packer(kernels, corpus),
+    : thresholds(block), counts(block), worst(block), packer(kernels, corpus),
       panels(packed_bit_bytes(tile_rows, corpus.cols) / 4) {
   if (Histogram::serves(corpus.cols, k)) histograms.assign(static_cast<std::size_t>(block), Histogram(corpus.cols));
 }
@@ -241,7 +242,7 @@ std::int64_t BitScratch::bytes(std::int64_t cols, std::int64_t block, std::int64
 void search_bits(const SearchBatch& batch, const BitKernels& kernels, const BitQueries& queries,
                  PerThread<BitScratch>& scratch) {
   const std::int64_t blocks = batch.queries.block_count(), tiles = batch.chunk.tile_count();
-  SharedLimits shared(batch.spec.radius ? 0 : batch.queries.count, batch.splits);
+  SharedThresholds shared(batch.spec.radius ? 0 : batch.queries.count, batch.splits);
   batch.thread_pool.for_each(batch.splits * blocks, [&](std::int64_t piece, int thread) {
     const std::int64_t split = piece / blocks;
     BitBlock block(batch, kernels, queries, scratch.of(thread), shared, split, piece % blocks * batch.queries.block);

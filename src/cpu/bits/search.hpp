@@ -1,5 +1,5 @@
 // The search of packed bits: the differing bits of every pair are counted, a tile of rows against a block of queries at a time, and rows within
-// the limit of a query go to its pool or its matches at once. Counts are the canonical values themselves, so there is nothing to prove and nothing
+// the threshold of a query go to its pool or its matches at once. Counts are the canonical values themselves, so there is nothing to prove and nothing
 // to rank; a row that is as far as the k-th is left out only where its id is larger (docs/design/0046).
 #pragma once
 #include <vector>
@@ -35,21 +35,21 @@ class Histogram {
   void start(const Pool& pool);
   void add(std::int32_t count) noexcept;
   /// k of the rows so far are within it, and fewer within less; all that a count can be, before there are k.
-  std::int32_t limit() const noexcept { return limit_; }
+  std::int32_t threshold() const noexcept { return threshold_; }
 
  private:
   static constexpr std::int64_t most_histogram_bytes = 512;
   std::vector<std::int32_t> counts_;
-  std::int64_t k_ = 0, within_ = 0;  // rows within the limit
-  std::int32_t limit_ = 0;
+  std::int64_t k_ = 0, within_ = 0;  // rows within the threshold
+  std::int32_t threshold_ = 0;
 };
 
 /// BitScratch holds what one thread counts with: an entry for each query of a block, and a tile of rows that are packed as they are met.
 struct BitScratch {
   BitScratch(const Kernels& kernels, const Points& corpus, std::int64_t block, std::int64_t k);
   static std::int64_t bytes(std::int64_t cols, std::int64_t block, std::int64_t k) noexcept;
-  Buffer<std::int32_t> limits;  // what the kernel tests
-  Buffer<std::int32_t> counts;  // of the k-th so far
+  Buffer<std::int32_t> thresholds;  // what the kernel tests
+  Buffer<std::int32_t> counts;      // of the k-th so far
   Buffer<std::int64_t>
       worst;  // row of the chunk that is the k-th so far; behind it rows that are as far have larger ids
   std::vector<Histogram> histograms;  // where they serve

@@ -45,7 +45,7 @@ class TileVisits {
   std::int64_t count() const noexcept { return range_.end - range_.begin; }
   /// Returns how many rows the tile has.
   std::int64_t visit(std::int64_t i) {
-    const std::int64_t tile = range_.begin + place(i);
+    const std::int64_t tile = range_.begin + position(i);
     if (any_eligible(batch_, tile)) filter_.filter_tile(panels_, query_panels_, tile);
     return std::min<std::int64_t>(tile_rows, batch_.chunk.count - tile * tile_rows);
   }
@@ -58,8 +58,9 @@ class TileVisits {
   }
 
  private:
-  /// From the middle on: the ends, where rows of int8 are smallest and largest, are least like the others. What is no whole run comes last.
-  std::int64_t place(std::int64_t i) const noexcept {
+  /// It returns the i-th tile of the visits: from the middle on, for the ends, where rows of int8 are smallest and largest, are least like the others. Tiles
+  /// that fill no run come last.
+  std::int64_t position(std::int64_t i) const noexcept {
     const std::int64_t run = i / run_;
     return run < runs_ ? (order_.at(run) + runs_ / 2) % runs_ * run_ + i % run_ : i;
   }

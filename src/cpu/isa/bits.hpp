@@ -6,13 +6,13 @@
 namespace vicinal::cpu {
 
 /// One block of queries against one tile of rows of so many 32-bit words, filled up with zeros on both sides. A hit is a row that differs from a
-/// query in at most limits[query] bits; values[j] of a HitFn is the count of row j of the panel, for the rows that are reported.
+/// query in at most thresholds[query] bits; values[j] of a HitFn is the count of row j of the panel, for the rows that are reported.
 /// Layouts, 64-byte aligned: rows [row_panels][words][panel_rows]; queries in groups of query_lanes, the last of as many as are left,
 /// [words][queries of the group].
 struct BitTileArgs {
   const std::int32_t* queries;
   const std::int32_t* rows;
-  const std::int32_t* limits;  // [query_count], changes under the kernel's feet
+  const std::int32_t* thresholds;  // [query_count], changes under the kernel's feet
   std::int64_t words;
   int query_count;
   int row_panels;

@@ -29,7 +29,7 @@ void tile(const BitTileArgs& a) {
           counts[j] += ones(static_cast<std::uint32_t>(word ^ r[k * panel_rows + j]));
       }
       std::uint32_t rows = 0;
-      for (int j = 0; j < panel_rows; ++j) rows |= static_cast<std::uint32_t>(counts[j] <= a.limits[query]) << j;
+      for (int j = 0; j < panel_rows; ++j) rows |= static_cast<std::uint32_t>(counts[j] <= a.thresholds[query]) << j;
       if (rows != 0) a.on_hit(a.context, query, panel, rows, counts);
     }
   }

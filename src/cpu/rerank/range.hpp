@@ -15,7 +15,7 @@ class RangeMatches {
   void start(const SearchBatch& batch, std::int64_t match_bytes);
   /// As Session::counts.
   static void counts(const SearchBatch& batch, std::span<std::int64_t> counts, std::vector<bool>& overflowed);
-  /// As Session::place.
+  /// As Session::write_matches_to.
   void write_to(const SearchBatch& batch, const RangeView& out);
   /// As Session::finish_range.
   void write(const Output& output, const RangeView& out, const BoundsView& bounds) const;

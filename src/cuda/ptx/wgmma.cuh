@@ -58,14 +58,6 @@ __device__ __forceinline__ void wait_for(Barrier barrier, unsigned parity) {
   } while (done == 0);
   random_delay();
 }
-/// Warpgroups in turn: 128 threads wait until as many others have given them the turn. turn: 0 to 14.
-__device__ __forceinline__ void wait_for_turn(int turn) {
-  asm volatile("bar.sync %0, 256;" ::"r"(turn + 1) : "memory");
-}
-__device__ __forceinline__ void give_turn(int turn) {
-  random_delay();
-  asm volatile("bar.arrive %0, 256;" ::"r"(turn + 1) : "memory");
-}
 /// A multiple of 16 bytes, which the barrier was told to expect.
 __device__ __forceinline__ void copy_bulk(unsigned shared, const void* global, int bytes, Barrier barrier) {
   random_delay();
@@ -145,8 +137,6 @@ inline void arrive_expecting(Barrier barrier, int bytes) { simt::arrive_at(barri
 inline void wait_for(Barrier barrier, unsigned parity, int line = __builtin_LINE()) {
   simt::wait_for_phase(barrier.at, parity, {__FILE__, line});
 }
-inline void wait_for_turn(int turn, int line = __builtin_LINE()) { simt::wait_at_named(turn, 256, {__FILE__, line}); }
-inline void give_turn(int turn) { simt::arrive_at_named(turn, 256); }
 inline void copy_bulk(unsigned shared, const void* global, int bytes, Barrier barrier) {
   simt::copy_later(shared, global, bytes, barrier.at);
 }

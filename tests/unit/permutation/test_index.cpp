@@ -9,6 +9,7 @@
 #include "core/visit_order.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/search.hpp"
+#include "unit/permutation/sorted_scores.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/permutation_index.hpp"
 #include "vicinal/search.hpp"
@@ -174,7 +175,7 @@ TEST(PermutationIndex, AShareIsWhatAFullSortGives) {
         scorer.start(asked[static_cast<std::size_t>(q)].data());
         std::vector<std::uint32_t> scores(count);
         scorer.score(rows.data(), count, scores.data());
-        std::vector<std::uint32_t> chosen = TopCPartition::by_sorting(scores.data(), count, 30);
+        const std::vector<std::uint32_t> chosen = first_by_score(scores, 30);
         std::int64_t rank = 0;
         for (std::int64_t i = 0; i < count && rank < k; ++i) {
           if (std::find(chosen.begin(), chosen.end(), static_cast<std::uint32_t>(everything.id(q, i))) == chosen.end())

@@ -15,6 +15,7 @@
 #include "permutation/philox.hpp"
 #include "permutation/ranks.hpp"
 #include "permutation/top_c_partition.hpp"
+#include "unit/permutation/sorted_scores.hpp"
 
 namespace permutation_ranks {
 namespace {
@@ -152,8 +153,7 @@ TEST(TopCPartition, CountingAndSortingAgree) {
     for (std::uint32_t& score : scores) score = static_cast<std::uint32_t>(random() % (std::uint64_t{largest} + 1));
     const auto count = static_cast<std::int64_t>(scores.size()),
                wanted = static_cast<std::int64_t>(1 + random() % scores.size());
-    std::vector<std::uint32_t> found(static_cast<std::size_t>(wanted)),
-        expected = TopCPartition::by_sorting(scores.data(), count, wanted);
+    std::vector<std::uint32_t> found(static_cast<std::size_t>(wanted)), expected = first_by_score(scores, wanted);
     partition.by_counting(scores.data(), count, largest, wanted, found.data());
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(found, expected) << "largest " << largest << ", " << wanted << " of " << count;

@@ -1,5 +1,5 @@
 // Counts of differing bits of every instruction set against the definition, bit by bit (cpu/isa/bits.hpp): which rows are reported for
-// which limits, their counts, and limits that fall while a tile is counted. Inputs end at an inaccessible page, as in test_kernels.cpp.
+// which thresholds, their counts, and thresholds that fall while a tile is counted. Inputs end at an inaccessible page, as in test_kernels.cpp.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -23,18 +23,18 @@ class BitKernelTest : public ::testing::TestWithParam<const BitKernels*> {
 
 struct Collected {
   Hits hits;
-  std::int32_t* limits = nullptr;
-  std::int32_t lowered_by = 0;  // a query's limit after each of its reports
+  std::int32_t* thresholds = nullptr;
+  std::int32_t lowered_by = 0;  // a query's threshold after each of its reports
 };
 
 void collect(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* counts) {
   auto& all = *static_cast<Collected*>(context);
   for (int j = 0; j < panel_rows; ++j) {
     if ((rows >> j & 1) == 0) continue;
-    EXPECT_LE(counts[j], all.limits[query]);
+    EXPECT_LE(counts[j], all.thresholds[query]);
     EXPECT_TRUE(all.hits.emplace(std::pair{query, panel * panel_rows + j}, counts[j]).second) << "reported twice";
   }
-  all.limits[query] -= all.lowered_by;
+  all.thresholds[query] -= all.lowered_by;
 }
 
 std::int32_t differing_bits(std::uint32_t a, std::uint32_t b) {
@@ -48,7 +48,7 @@ class Scene {
  public:
   Scene(const BitKernels& kernels, std::int64_t words, int queries, int row_panels, std::uint64_t seed)
       : kernels_(kernels), words_(words), count_(queries), rows_count_(row_panels * panel_rows),
-        queries_(queries * words), rows_(rows_count_ * words), limits_(queries) {
+        queries_(queries * words), rows_(rows_count_ * words), thresholds_(queries) {
     Random random(seed);
     const auto word = [&](std::uint64_t style) {
       return style == 0 ? 0 : style == 1 ? -1 : static_cast<std::int32_t>(random());
@@ -77,10 +77,10 @@ class Scene {
     return sum;
   }
   Hits run(std::int32_t lowered_by) {
-    Collected collected{{}, limits_.data(), lowered_by};
+    Collected collected{{}, thresholds_.data(), lowered_by};
     kernels_.tile({.queries = queries_.data(),
                    .rows = rows_.data(),
-                   .limits = limits_.data(),
+                   .thresholds = thresholds_.data(),
                    .words = words_,
                    .query_count = count_,
                    .row_panels = rows_count_ / panel_rows,
@@ -89,13 +89,13 @@ class Scene {
     return collected.hits;
   }
   int rows_count() const { return rows_count_; }
-  std::int32_t& limit(int q) { return limits_[q]; }
+  std::int32_t& threshold(int q) { return thresholds_[q]; }
 
  private:
   const BitKernels& kernels_;
   std::int64_t words_;
   int count_, rows_count_;
-  Guarded<std::int32_t> queries_, rows_, limits_;
+  Guarded<std::int32_t> queries_, rows_, thresholds_;
 };
 
 TEST_P(BitKernelTest, EveryRowWithinTheLimitAndNoOther) {
@@ -108,10 +108,10 @@ TEST_P(BitKernelTest, EveryRowWithinTheLimitAndNoOther) {
       for (int q = 0; q < queries; ++q) {
         const std::int32_t near =
             scene.count(q, static_cast<int>(random() % static_cast<unsigned>(scene.rows_count())));
-        const std::int32_t limits[] = {near, near - 1, -1, 0, 1 << 30, static_cast<std::int32_t>(words * 16)};
-        scene.limit(q) = limits[random() % std::size(limits)];
+        const std::int32_t thresholds[] = {near, near - 1, -1, 0, 1 << 30, static_cast<std::int32_t>(words * 16)};
+        scene.threshold(q) = thresholds[random() % std::size(thresholds)];
         for (int r = 0; r < scene.rows_count(); ++r)
-          if (const std::int32_t count = scene.count(q, r); count <= scene.limit(q)) want[{q, r}] = count;
+          if (const std::int32_t count = scene.count(q, r); count <= scene.threshold(q)) want[{q, r}] = count;
       }
       EXPECT_EQ(scene.run(0), want) << words << " words, " << queries << " queries";
     }
@@ -119,8 +119,8 @@ TEST_P(BitKernelTest, EveryRowWithinTheLimitAndNoOther) {
 
 TEST_P(BitKernelTest, LimitsThatFallBetweenReportsHoldFromThen) {
   Scene scene(*GetParam(), 8, 17, 8, 5);
-  for (int q = 0; q < 17; ++q) scene.limit(q) = 140;
-  const Hits hits = scene.run(6);  // collect() expects each count within the limit of its time
+  for (int q = 0; q < 17; ++q) scene.threshold(q) = 140;
+  const Hits hits = scene.run(6);  // collect() expects each count within the threshold of its time
   EXPECT_GT(hits.size(), 17U);
 }
 
