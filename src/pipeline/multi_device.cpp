@@ -276,13 +276,9 @@ Report knn_on_devices(const NeighborsView& out, const Points& corpus, const Prep
 Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const GraphOptions& options,
                            const std::vector<std::string>& devices) {
   const double start = now_seconds();
-  KnnOptions search = options.search;
-  check_view(rows, "corpus");
-  check_shapes(shape_of(rows), shape_of(rows), search.metric);
-  check_reach(find_backend(devices.front()), rows, rows, search);
+  check_graph_search(find_backend(devices.front()), rows, options);
+  KnnOptions search = graph_search_options(options);
   check_sides(rows, rows, search, devices);
-  check_graph(shape_of(rows), options);
-  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
   const RowFilter filter(search.eligible, rows.rows, 0, !options.include_self);
   check_k(filter, rows.rows, rows.rows, search.k, search.pad);
   // One neighbour more than is asked for; then the row itself is left out of its list, or the last.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -285,12 +284,6 @@ Neighbors nearest(const Strings& corpus, const Strings* queries, const KnnOption
   return result;
 }
 
-KnnOptions graph_search(const GraphOptions& options) {
-  KnnOptions search = options.search;
-  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
-  return search;
-}
-
 void check_knn(const Strings& corpus, const Strings& queries, const KnnOptions& options) {
   check_string_metric(options.metric, options.strings);
   check_encodings(corpus, queries);
@@ -317,14 +310,14 @@ Neighbors knn(const Strings& corpus, const Strings& queries, const KnnOptions& o
 
 Neighbors knn_graph(const Strings& rows, const GraphOptions& options) try {
   check_graph(rows, options);
-  return nearest(rows, nullptr, graph_search(options), !options.include_self);
+  return nearest(rows, nullptr, graph_search_options(options), !options.include_self);
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
 
 CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius,
                           const RangeOptions& options) try {
-  if (std::isnan(radius)) refuse_strings("radius is NaN");
+  check_radius(radius);
   check_range(corpus, queries, options);
   FpGuard guard;
   const KnnOptions& search = options.search;
@@ -339,9 +332,7 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
         found[static_cast<std::size_t>(row)].assign(matches.begin(), matches.end());
       },
       report);
-  if (entries > most)
-    fail(ErrorCode::capacity_exceeded,
-         cat("result needs ", entries, " entries, limit ", most, "; lower the radius, or raise max_results"));
+  if (entries > most) refuse_entries(entries, most);
   CsrNeighbors result(queries.rows, entries, job.plan().distance_type);
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < queries.rows; ++row) {
@@ -371,7 +362,7 @@ Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& optio
 Plan plan_graph(const Strings& rows, const GraphOptions& options) try {
   const FpGuard guard;
   check_graph(rows, options);
-  const KnnOptions search = graph_search(options);
+  const KnnOptions search = graph_search_options(options);
   return StringJob(rows, nullptr, search, &search.k).plan();
 } catch (const std::bad_alloc&) {
   refuse_memory();
