@@ -17,7 +17,7 @@ class MatchOutput {
   MatchOutput(const MatchSpec& spec, DistanceType type);
   /// As a MatchAnswer. Throws OutOfMemory.
   MatchPlaces take(std::span<const std::int64_t> pairs, std::span<const std::int64_t> counts);
-  /// Those of a pair after those of the pair before: as they lie, where they were taken so, else put in order by `threads` threads.
+  /// Returns all matches, those of a pair after those of the pair before: as they lie, where they were taken so, else put in order by `threads` threads.
   Matches finish(int threads);
 
  private:
