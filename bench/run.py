@@ -142,7 +142,10 @@ def machine():
 
 
 def commit():
-    run = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    try:
+        run = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    except FileNotFoundError:  # a machine without git
+        return "?"
     return run.stdout.strip() or "?"
 
 

@@ -338,7 +338,7 @@ Command register_match(App& root) {
       .type_name("yes|nearest|no");
   app.add_text("--lone", flags->lone, "a best without a second best").type_name("accept|reject");
   app.add_flag("--inclusive", flags->inclusive, "the ratio itself passes");
-  app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N");
+  app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N|cuda:all");
   app.add_integer("--threads", flags->threads, "threads (default 0: all this process may use)").type_name("N");
   app.add_text("--memory", flags->memory, "memory to stay within, half of it for descriptors (default: 4GiB of them)")
       .type_name("SIZE");

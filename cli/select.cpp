@@ -182,7 +182,7 @@ void print_result_text(const Flags& flags, const Run& run) {
     }
     text += "\n" +
             facts_text({{"algorithm", stats.algorithm},
-                        {"why", flags.algorithm == "auto" ? stats.why : "it was asked for"},
+                        {"why", stats.why.empty() ? "it was asked for" : stats.why},
                         {"possible", can},
                         {"not possible", cannot.empty() ? "none here" : cannot},
                         {"read", seconds_text(run.seconds.read) + (run.values.mapped() ? " (mapped)" : " (decoded)")},
@@ -257,7 +257,7 @@ Command register_select(App& root) {
   app.add_flag("--unsorted", flags->unsorted, "the same values in any order");
   app.add_text("--algorithm", flags->algorithm, "how to select (default auto; --list names all)").type_name("NAME");
   app.add_read_file("--payload", flags->payload, "as many items: those of the chosen positions too");
-  app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N");
+  app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N|cuda:all");
   app.add_integer("--threads", flags->threads, "threads (default 0: all this process may use)").type_name("N");
   app.add_written_file("-o,--output", flags->output, "write the result here (- for CSV on stdout)");
   add_header(app, flags->text);

@@ -40,7 +40,7 @@ struct Budget {
 std::int64_t parse_bytes(std::string_view text);
 
 struct Execution {
-  /// Where vectors are searched also several, each a share of the rows or of the queries: "cuda:all", "cuda:0,cuda:1".
+  /// Also several, each for a share of the rows or of the queries: "cuda:all", "cuda:0,cuda:1". A permutation index is searched by the first.
   std::string device = "auto";           // "auto", "cpu", "cuda", "cuda:N"
   int threads = 0;                       // 0: affinity mask and cgroup quota decide; one for a small search on the CPU
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name

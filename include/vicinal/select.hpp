@@ -106,11 +106,11 @@ struct SelectionView {
 
 /// How it was done; not covered by the promise of equal bits.
 struct SelectStats {
-  std::string algorithm;  // that ran
-  std::string device;     // "cpu", "cuda:0"
+  std::string algorithm;  // that ran; where devices ran several, with commas between
+  std::string device;     // "cpu", "cuda:0", "cuda:0,cuda:1"
   int threads = 0;        // of the CPU
   double seconds = 0;     // wall time of the call; of queueing it on a stream
-  std::string why;        // what made auto choose it
+  std::string why;        // what made auto choose it; before it the rows of each of several devices
 };
 
 /// Owned results on the host: rows x k.

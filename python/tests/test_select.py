@@ -52,6 +52,19 @@ def same(x, result, k, largest=False):
     assert got.tobytes() == np.take_along_axis(native, ids, 1).tobytes()
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 64])
+def test_several_devices_share_the_rows(rows):
+    x, names = numbers("f4", rows=rows), np.arange(rows * 200, dtype="i8").reshape(rows, 200)
+    result = vicinal.select_k(x, 9, payload=names, device="cpu,cpu,cpu")
+    same(x, result, 9)
+    assert np.array_equal(result.payload, np.take_along_axis(names, result.ids, 1))
+    assert result.stats.device == "cpu,cpu,cpu"
+    assert result.stats.why.startswith(f"3 devices, each with {-(-rows // 3)} rows: ")
+    same(x[0], vicinal.select_k(x[0], 3, device="cpu,cpu"), 3)
+    with pytest.raises(vicinal.InvalidArgument, match="several devices are of one kind"):
+        vicinal.select_k(x, 3, device="cpu,cuda:0")
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("largest", [False, True])
 def test_types(dtype, largest):

@@ -96,6 +96,18 @@ def test_bytes_are_bytes(make):
     assert vicinal.knn(["a\u00f1o".encode()], [b"ano"], 1, "levenshtein").distances[0, 0] == 2
 
 
+@pytest.mark.parametrize("device", ["cpu,cpu", "cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu"])
+def test_several_devices_share_the_queries(device):
+    distances, ids = nearest(WORDS, TYPED, 4)
+    result = vicinal.knn(WORDS, TYPED, k=4, metric="levenshtein", device=device)
+    assert np.array_equal(result.distances, distances)
+    assert np.array_equal(result.ids, ids)
+    assert result.stats.device == device
+    plan = vicinal.plan(WORDS, TYPED, k=4, metric="levenshtein", device=device)
+    count = device.count(",") + 1
+    assert f"{count} devices, by queries: each searches all rows for {-(-len(TYPED) // count)} of the 5 queries" in str(plan)
+
+
 def test_arrays_of_other_strides_and_byte_order():
     array = np.array([WORDS, WORDS]).T
     wanted = vicinal.knn(WORDS, TYPED, 3, "levenshtein")

@@ -21,8 +21,8 @@ _NUMPY_TYPES = {
 class SelectStats:
     """How a selection was done; not covered by the promise of equal bits.
 
-    algorithm: the one that ran. device: "cpu", "cuda:0". threads: of the CPU. seconds: wall time; on a CUDA device that
-    of queueing the work. why: what made "auto" choose it.
+    algorithm: the one that ran. device: "cpu", "cuda:0", "cuda:0,cuda:1". threads: of the CPU. seconds: wall time; on a CUDA
+    device that of queueing the work. why: what made "auto" choose it, and the rows of each of several devices.
     """
 
     algorithm: str
@@ -122,6 +122,7 @@ def select_k(
         Items of 1, 2, 4 or 8 bytes, of any type, where the values are: those of the chosen positions are returned too.
     device : str, default "auto"
         "auto": where the values are; "cpu"; "cuda" and "cuda:N", also for values on the host.
+        "cuda:all", or several such as "cuda:0,cuda:1": each takes a share of the rows; arrays are in the host's memory.
     threads : int, default 0
         Of the CPU. 0: as many as the affinity mask and the cgroup quota allow.
 

@@ -150,7 +150,7 @@ class CudaBackend final : public Backend,
     plan.corpus_chunk = sizes.rows;
     plan.query_batch = plan.query_block = 4096;
     plan.resident = true;
-    plan.seconds = core_seconds(sizes) / plan.threads * share_of_core;
+    plan.seconds = core_seconds(sizes) * share_of_core;
     return 4 * (sizes.rows + sizes.queries) +
            (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
   }

@@ -1,8 +1,10 @@
 // One task a device, each on a thread of its own, as one call: progress, cancellation and the first failure are those of all.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,7 @@ class DeviceTasks {
   void run(const std::function<void(std::size_t task)>& task);
 
  private:
-  void watch(const std::atomic<std::size_t>& running);
+  void watch();
   void throw_first(const std::vector<std::exception_ptr>& failures) const;
 
   const std::vector<std::string>& devices_;
@@ -33,6 +35,9 @@ class DeviceTasks {
   std::vector<std::atomic<std::uint64_t>> done_;
   std::atomic<bool> stopped_{false};  // by the caller, or because a task failed
   bool cancelled_ = false;            // by the caller
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::size_t running_ = 0;
 };
 
 }  // namespace vicinal

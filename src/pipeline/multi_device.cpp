@@ -103,16 +103,7 @@ class ShareTotals {
   Stats stats_;
 };
 
-/// Device i's part of `count` rows or queries, of which each has `share`.
-struct Part {
-  std::int64_t first, count;
-};
-Part part_of(std::size_t device, std::int64_t share, std::int64_t count) {
-  const std::int64_t first = std::min(static_cast<std::int64_t>(device) * share, count);
-  return {first, std::min(share, count - first)};
-}
-
-Eligible eligible_of_queries(Eligible eligible, Part part) {
+Eligible eligible_of_queries(Eligible eligible, DevicePart part) {
   if (!eligible.query_labels.empty())
     eligible.query_labels =
         eligible.query_labels.subspan(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.count));
@@ -126,7 +117,7 @@ Report knn_by_queries(const NeighborsView& out, const Points& corpus, const Prep
   DeviceTasks tasks(devices, options.progress,
                     static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
   tasks.run([&](std::size_t i) {
-    const Part part = part_of(i, share.queries, queries.rows);
+    const DevicePart part = part_of_device(i, share.queries, queries.rows);
     if (part.count == 0) return;
     KnnOptions own = device_options(options, devices, i);
     own.progress = tasks.progress_of(i);
@@ -152,7 +143,7 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
   DeviceTasks tasks(devices, options.progress,
                     static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
   tasks.run([&](std::size_t i) {
-    const Part part = part_of(i, share.rows, corpus.rows);
+    const DevicePart part = part_of_device(i, share.rows, corpus.rows);
     if (part.count == 0) return;
     std::vector<std::uint64_t> words;
     KnnOptions own = piece_options(options, part.first, part.count, 0, queries.rows, words);
@@ -175,11 +166,16 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
 
 }  // namespace
 
+void check_devices(const std::vector<std::string>& devices, const void* stream) {
+  if (stream != nullptr)
+    fail(ErrorCode::unsupported,
+         "a stream is one device's, and the work is by several; wait for it, or name one device");
+  for (const std::string& device : devices) find_backend(device);
+}
+
 void check_sides(const Points& corpus, const Points& queries, const KnnOptions& options,
                  const std::vector<std::string>& devices) {
-  if (options.stream != nullptr)
-    fail(ErrorCode::unsupported,
-         "a stream is one device's, and the search is by several; wait for it, or name one device");
+  check_devices(devices, options.stream);
   for (const std::string& device : devices) {
     const Backend& backend = find_backend(device);
     check_host(backend, corpus, "corpus", doing);
@@ -193,7 +189,7 @@ Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& opti
   constexpr std::int64_t word = 64;  // rows: bitmaps are not cut within one
   Share share;
   share.rows = std::max<std::int64_t>((corpus.rows + count * word - 1) / (count * word) * word, 1);
-  share.queries = std::max<std::int64_t>((queries.rows + count - 1) / count, 1);
+  share.queries = even_share(queries.rows, devices);
   share.by_rows = !kept && corpus.rows > 0;
   if (!share.by_rows || queries.rows / count < many_queries) return share;
   KnnOptions one = device_options(options, devices, 0);
@@ -207,16 +203,25 @@ Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& opti
   return share;
 }
 
+int device_threads(int asked, const std::vector<std::string>& devices) {
+  return std::max(1, threads_for(asked) / static_cast<int>(devices.size()));
+}
+
 KnnOptions device_options(KnnOptions options, const std::vector<std::string>& devices, std::size_t device) {
   const auto count = static_cast<std::int64_t>(devices.size());
   options.run.device = devices[device];
-  options.run.threads = std::max(1, threads_for(options.run.threads) / static_cast<int>(count));
+  options.run.threads = device_threads(options.run.threads, devices);
   if (in_host_memory(devices)) {  // which they share
     const std::int64_t all =
         options.memory.host > 0 ? options.memory.host : find_backend("cpu").device().free_bytes() / 10 * 9;
     options.memory.host = std::max<std::int64_t>(all / count, 1);
   }
   return options;
+}
+
+std::string by_queries_note(const std::vector<std::string>& devices, std::int64_t share, std::int64_t queries) {
+  return cat(devices.size(), " devices, by queries: each searches all rows for ", share, " of the ", queries,
+             " queries; the seconds are those of each");
 }
 
 Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
@@ -243,8 +248,7 @@ Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions
   whole.notes.push_back(
       share.by_rows ? cat(devices.size(), " devices, by rows: each searches ", share.rows, " of the ", corpus.rows,
                           " rows for all queries, and their lists are merged; the seconds are those of each")
-                    : cat(devices.size(), " devices, by queries: each searches all rows for ", share.queries,
-                          " of the ", queries.rows, " queries; the seconds are those of each"));
+                    : by_queries_note(devices, share.queries, queries.rows));
   return whole;
 }
 
@@ -317,7 +321,7 @@ CsrNeighbors range_on_devices(const Points& corpus, const Prepared& prepared, co
   std::int64_t total = 0;
   try {
     tasks.run([&](std::size_t i) {
-      const Part part = part_of(i, share.queries, queries.rows);
+      const DevicePart part = part_of_device(i, share.queries, queries.rows);
       if (part.count == 0) return;
       RangeOptions own{.search = device_options(options.search, devices, i), .max_results = options.max_results};
       own.search.progress = tasks.progress_of(i);

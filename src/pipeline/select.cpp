@@ -1,4 +1,5 @@
-// select_k: the arguments checked once, and the backend that does it.
+// select_k: the arguments checked once, and the backend that does it, or several, a share of the rows each.
+#include <algorithm>
 #include <chrono>
 #include <new>
 
@@ -6,6 +7,8 @@
 #include "core/fpenv.hpp"
 #include "core/result_size.hpp"
 #include "core/text.hpp"
+#include "pipeline/device_tasks.hpp"
+#include "pipeline/multi_device.hpp"
 #include "select/problem.hpp"
 
 namespace vicinal {
@@ -36,6 +39,74 @@ void check_count(const Values& values, std::int64_t k) {
 int select_threads(int asked) {
   if (asked < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", asked));
   return threads_for(asked);
+}
+
+/// Several devices read and write the memory that all of them can: the host's.
+void check_memory(const SelectProblem& problem, const std::vector<std::string>& devices) {
+  check_devices(devices, problem.stream);
+  const DeviceBackend& first = find_backend(devices.front()).device();
+  const auto check = [&](const char* what, const void* memory, int claimed) {
+    const int device = claimed >= 0 || memory == nullptr ? claimed : first.cuda_device(memory);
+    if (device >= 0)
+      fail(ErrorCode::device_error,
+           cat(what, " in memory of cuda:", device,
+               ", a selection by several devices is from and to the host's; copy them there, or name device=cuda:",
+               device));
+  };
+  check("values are", problem.values.data, problem.values.cuda_device);
+  check("items of the payload are", problem.payload.data, -1);
+  check("values of the result are", problem.out.values, -1);
+  check("ids of the result are", problem.out.ids, -1);
+  check("items of the result's payload are", problem.out.payload, -1);
+}
+
+/// Rows [part.first, part.first + part.count) of a selection, whose results go where they belong.
+SelectProblem some_rows(SelectProblem problem, DevicePart part) {
+  const auto skip = [&](auto* memory, std::int64_t bytes_a_row) {
+    const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(memory);
+    return memory == nullptr
+               ? nullptr
+               : reinterpret_cast<decltype(memory)>(at + static_cast<std::uintptr_t>(part.first * bytes_a_row));
+  };
+  const auto size = static_cast<std::int64_t>(value_size(problem.values.type));
+  problem.values.data = skip(problem.values.data, problem.values.row_stride);
+  problem.payload.data = skip(problem.payload.data, problem.payload.row_stride);
+  problem.out.values = skip(problem.out.values, problem.k * size);
+  problem.out.ids = skip(problem.out.ids, problem.k * static_cast<std::int64_t>(sizeof(std::int64_t)));
+  problem.out.payload = skip(problem.out.payload, problem.k * problem.payload.item_size);
+  problem.values.rows = problem.out.rows = part.count;
+  return problem;
+}
+
+SelectStats select_on_devices(const SelectProblem& problem, const std::vector<std::string>& devices) {
+  check_memory(problem, devices);
+  const std::int64_t rows = problem.values.rows, share = even_share(rows, devices);
+  const SelectBackend& first = find_backend(devices.front()).select();
+  if (!first.select_refusal(problem).empty()) return first.select_k(problem);  // throws, in the words for all rows
+  std::vector<SelectStats> found(devices.size());
+  DeviceTasks tasks(devices, problem.progress,
+                    static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(problem.values.cols));
+  tasks.run([&](std::size_t i) {
+    const DevicePart part = part_of_device(i, share, rows);
+    if (part.count == 0) return;
+    const FpGuard guard;
+    SelectProblem own = some_rows(problem, part);
+    own.threads = device_threads(problem.threads, devices);
+    own.progress = tasks.progress_of(i);
+    found[i] = find_backend(devices[i]).select().select_k(own);
+  });
+  SelectStats all = found.front();
+  std::vector<std::string> algorithms{all.algorithm};
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    all.threads += found[i].threads;
+    if (!found[i].algorithm.empty() &&
+        std::find(algorithms.begin(), algorithms.end(), found[i].algorithm) == algorithms.end())
+      algorithms.push_back(found[i].algorithm);
+  }
+  all.algorithm = joined(algorithms);
+  all.device = joined(devices, ",");
+  all.why = cat(devices.size(), " devices, each with ", share, " rows", all.why.empty() ? "" : ": ", all.why);
+  return all;
 }
 
 }  // namespace
@@ -75,7 +146,10 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
     fail(ErrorCode::invalid_argument, cat("the result has room for ", out.rows, " x ", out.k, ", the selection has ",
                                           values.rows, " x ", options.k));
   const Execution run = with_environment(options.run);
-  const Backend& backend = find_select_backend(run.device, values.cuda_device);
+  const std::vector<std::string> devices = device_names(run.device);
+  const bool several = devices.size() > 1;
+  const Backend& backend =
+      several ? find_backend(devices.front()) : find_select_backend(run.device, values.cuda_device);
   SelectProblem problem{.values = values,
                         .payload = payload,
                         .out = out,
@@ -90,10 +164,10 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
                         .stream = options.stream};
   SelectStats stats;
   if (values.rows > 0) {
-    stats = backend.select().select_k(problem);
+    stats = several ? select_on_devices(problem, devices) : backend.select().select_k(problem);
   } else {
     stats = {.algorithm = options.algorithm,
-             .device = backend.device().facts().name,
+             .device = several ? joined(devices, ",") : backend.device().facts().name,
              .threads = 0,
              .seconds = 0,
              .why = "there are no rows"};

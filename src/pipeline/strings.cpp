@@ -1,7 +1,8 @@
 // STRINGS: the same searches with other data. One side is read after the other (checked, coded, sorted by length), then the plan is
 // made, since lengths and symbols decide it, and the backend's one stage collects for every query: a distance of strings
-// is exact when it is there, so there is nothing to certify.
+// is exact when it is there, so there is nothing to certify. Several devices take a run of the queries each.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -13,7 +14,9 @@
 #include "core/metric.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/device_tasks.hpp"
 #include "pipeline/knn.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 
 namespace vicinal {
@@ -55,11 +58,15 @@ class StringJob {
  public:
   /// queries: null in a graph. k: null in a range search.
   StringJob(const Strings& corpus, const Strings* queries, const KnnOptions& options, const std::int64_t* k)
-      : options_(options), corpus_(corpus), queries_(queries), backend_(find_backend(options.run.device)),
-        plan_(open_plan(backend_, options)), rows_(queries != nullptr ? queries->rows : corpus.rows),
-        start_(Clock::now()),
+      : options_(options), corpus_(corpus), queries_(queries), devices_(device_names(options.run.device)),
+        backend_(find_backend(devices_.front())), plan_(open_plan(backend_, options)),
+        rows_(queries != nullptr ? queries->rows : corpus.rows), start_(Clock::now()),
         thread_pool_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)),
         alphabet_(std::make_unique<Alphabet>()) {
+    if (several()) {
+      check_devices(devices_, options.stream);
+      plan_.device = joined(devices_, ",");
+    }
     plan_.cascade = {string_precision};
     plan_.distance_type = resolve_distance_type(options.distance_type, options.metric, DType::f32, DType::f32);
     lengths_ = alphabet_->read(corpus, "corpus", options.strings.max_length, thread_pool_);
@@ -117,7 +124,9 @@ class StringJob {
     const StringBackend* own = backend_.strings();
     const StringShare share = own != nullptr ? own->share_strings(spec) : StringShare{0, "searches of strings"};
     spec.last_query = share.end;
-    const std::int64_t entries = share.end > 0 ? own->search_strings(spec, plan_, answer, thread_pool_, stats) : 0;
+    const std::int64_t entries = share.end == 0 ? 0
+                                 : several()    ? search_on_devices(spec, answer, stats)
+                                                : own->search_strings(spec, plan_, answer, thread_pool_, stats);
     if (share.end >= rows_) return entries;
     stats.notes.push_back(cat("of ", rows_, " queries ", rows_ - share.end, " were searched on the CPU, not on ",
                               plan_.device, ": ", share.why));
@@ -129,6 +138,70 @@ class StringJob {
     stats.candidates += here.candidates;
     stats.reranked += here.reranked;
     return entries + others;
+  }
+
+  bool several() const noexcept { return devices_.size() > 1; }
+
+  /// Each device searches all strings for a run of the queries of `spec`.
+  std::int64_t search_on_devices(const StringSearchSpec& spec, const StringAnswer& answer, Stats& stats) {
+    const std::vector<std::int64_t> cuts = cuts_of(spec.queries, spec.query_end(), devices_.size());
+    const auto pairs = [&](std::int64_t queries) { return static_cast<std::uint64_t>(corpus_.rows * queries); };
+    std::atomic<std::int64_t> given{0};
+    const StringAnswer within_most = [&](std::int64_t row, std::span<const Entry> entries) {
+      const auto count = static_cast<std::int64_t>(entries.size());
+      if (!spec.radius || given.fetch_add(count) + count <= spec.most) answer(row, entries);
+    };
+    std::vector<Stats> found(devices_.size());
+    std::vector<std::int64_t> entries(devices_.size());
+    DeviceTasks tasks(devices_, options_.progress, pairs(rows_));
+    tasks.run([&](std::size_t i) {
+      StringSearchSpec own = spec;
+      own.first_query = cuts[i];
+      own.last_query = cuts[i + 1];
+      if (own.first_query == own.last_query) return;
+      const FpGuard guard;
+      ThreadPool thread_pool(each_.threads, tasks.progress_of(i), options_.stop, pairs(cuts[i + 1] - cuts[i]));
+      entries[i] = find_backend(devices_[i]).strings()->search_strings(own, each_, within_most, thread_pool, found[i]);
+    });
+    thread_pool_.poll(pairs(spec.query_end()));  // whose progress goes on from here
+    for (const Stats& one : found) {
+      stats.candidates += one.candidates;
+      stats.reranked += one.reranked;
+    }
+    return std::accumulate(entries.begin(), entries.end(), std::int64_t{0});
+  }
+
+  /// Where the queries of each device begin, and those of the last end. Queries come by length; the distance of a pair takes a word of 64 symbols of the query at
+  /// a time.
+  static std::vector<std::int64_t> cuts_of(const StringSet& queries, std::int64_t end, std::size_t devices) {
+    const auto work_of = [&](std::int64_t at) { return queries.length(at) / 64 + 1; };
+    std::int64_t total = 0, work = 0;
+    for (std::int64_t at = 0; at < end; ++at) total += work_of(at);
+    std::vector<std::int64_t> cuts{0};
+    for (std::int64_t at = 0; at < end; work += work_of(at++))
+      while (cuts.size() < devices && work * static_cast<std::int64_t>(devices) >= total * std::ssize(cuts))
+        cuts.push_back(at);
+    cuts.resize(devices + 1, end);
+    return cuts;
+  }
+
+  /// The bytes of all devices' shares beyond the strings, and the plan of each.
+  std::int64_t shape_devices(const StringSizes& sizes, std::int64_t k, bool range) {
+    each_ = plan_;
+    each_.threads = device_threads(plan_.threads, devices_);
+    StringSizes share = sizes;
+    share.queries = even_share(sizes.queries, devices_);
+    share.query_symbols = even_share(sizes.query_symbols, devices_);
+    const auto bytes_of = [&](const StringSizes& of) {
+      return backend_.strings()->shape_strings(each_, of, options_.metric, k, range);
+    };
+    const std::int64_t all_queries = bytes_of(sizes),  // a device may have them all there
+        bytes = std::max(all_queries, bytes_of(share));
+    const int threads = plan_.threads;
+    plan_ = each_;
+    plan_.threads = threads;
+    plan_.notes.push_back(by_queries_note(devices_, share.queries, sizes.queries));
+    return bytes * std::ssize(devices_);
   }
 
   void shape(const std::int64_t* k) {
@@ -144,8 +217,11 @@ class StringJob {
     const std::int64_t wanted = k != nullptr ? std::min(*k, corpus_.rows) : 0;
     const std::int64_t lengths = 8 * (corpus_.rows + (graph ? 0 : rows_));
     const StringBackend* own = backend_.strings();
+    const Plan opened = plan_;
     host_ = plan_;
-    std::int64_t bytes = own != nullptr ? own->shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) : 0;
+    std::int64_t bytes = own == nullptr ? 0
+                         : several()    ? shape_devices(sizes, wanted, k == nullptr)
+                                        : own->shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr);
     if (&backend_ != &cpu_backend()) {
       const Facts& host = cpu_backend().device().facts();
       host_.device = host.name;
@@ -156,6 +232,12 @@ class StringJob {
     plan_.peak_bytes = bytes + StringSet::bytes(lengths_, sizes.alphabet) +
                        (graph ? 0 : StringSet::bytes(query_lengths_, sizes.alphabet)) + lengths + sizes.alphabet * 16 +
                        RowFilter::bytes(options_.eligible, corpus_.rows);
+    if (plan_.peak_bytes > plan_.budget_bytes && several()) {  // one device alone needs less
+      devices_.resize(1);
+      plan_ = opened;
+      plan_.device = backend_.device().facts().name;
+      return shape(k);
+    }
     plan_.minimum_bytes = plan_.peak_bytes;
     if (plan_.peak_bytes > plan_.budget_bytes) fail_budget(plan_, "search the corpus in parts");
     if (k != nullptr)
@@ -165,8 +247,9 @@ class StringJob {
   const KnnOptions& options_;
   const Strings& corpus_;
   const Strings* queries_;
-  const Backend& backend_;
-  Plan plan_, host_;  // host_: of what the backend does not take
+  std::vector<std::string> devices_;
+  const Backend& backend_;   // of the first
+  Plan plan_, each_, host_;  // each_: of one device of several; host_: of what they do not take
   std::int64_t rows_;
   Clock::time_point start_;
   ThreadPool thread_pool_;

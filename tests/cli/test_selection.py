@@ -23,6 +23,14 @@ def first(x, k, largest=False):
     return np.lexsort((np.broadcast_to(np.arange(x.shape[1]), x.shape), key, np.isnan(x)), axis=-1)[:, :k]
 
 
+def test_several_devices_write_the_file_of_one(scores, tmp_path):
+    call("select", "x.npy", "-k", 6, "--device", "cpu", "-o", "one.npz").succeeds()
+    out = call("select", "x.npy", "-k", 6, "--device", "cpu,cpu", "-o", "two.npz", "--explain").succeeds().out
+    assert "2 devices, each with 6 rows: one pass" in out
+    assert "on cpu,cpu (threshold" in out
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
 def test_table(scores):
     out = call("select", "x.npy", "-k", 6, "--explain").succeeds().out
     ids = first(scores, 6)

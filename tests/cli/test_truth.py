@@ -142,11 +142,12 @@ def longer(tmp_path_factory):
     return folder
 
 
-def test_killed_at_random_moments(longer, monkeypatch):
-    """Twenty kills; each run that gets to its end has the bytes of the one that was left alone."""
+@pytest.mark.parametrize(("device", "most"), [("cpu", 20), ("cpu,cpu", 6)])
+def test_killed_at_random_moments(longer, monkeypatch, device, most):
+    """Twenty kills, fewer of two devices; each run that gets to its end has the bytes of the one that was left alone."""
     monkeypatch.chdir(longer)
     words = [COMMAND, "truth", *sorted(path.name for path in longer.glob("base.*.u8bin")), "--queries", "q.npy", "-k", "10,40", "--tiers", "50k,70777,180001",
-             "--threads", "1", "--verify", "2"]
+             "--threads", "1", "--verify", "2", "--device", device]
     names = [f"{tier}.k{k}.npz" for tier in ("50k", "70777", "180001") for k in (10, 40)]
     start = time.monotonic()
     subprocess.run([*words, "-o", "whole.npz"], check=True, capture_output=True)
@@ -156,7 +157,7 @@ def test_killed_at_random_moments(longer, monkeypatch):
     while True:
         process = subprocess.Popen([*words, "-o", "pieces.npz", "--resume", "d"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            process.wait(chance.uniform(0.02, 0.6) * took if kills < 20 else None)
+            process.wait(chance.uniform(0.02, 0.6) * took if kills < most else None)
         except subprocess.TimeoutExpired:
             process.kill()
         status, said = process.wait(), process.stderr.read()
@@ -169,7 +170,7 @@ def test_killed_at_random_moments(longer, monkeypatch):
         for name in names:
             assert (longer / f"pieces.{name}").read_bytes() == (longer / f"whole.{name}").read_bytes()
             (longer / f"pieces.{name}").unlink()
-        if kills == 20:
+        if kills == most:
             break
     for name in names:
         (longer / f"whole.{name}").unlink()

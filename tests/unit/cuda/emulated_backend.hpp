@@ -1,9 +1,11 @@
 // An emulated device behind the seam, so that a test searches as a caller does: it proposes, chooses sessions and escalates by the code of the real one.
 #pragma once
+#include <atomic>
 #include <mutex>
 
 #include "cuda/search/open.hpp"
 #include "cuda/search/propose.hpp"
+#include "cuda/strings/search.hpp"
 #include "unit/cuda/emulated_search.hpp"
 #include "unit/idle_backend.hpp"
 
@@ -68,7 +70,7 @@ class OneAtATime final : public Session {
 };
 
 /// What of src/cuda/backend.cu and src/cuda/search/search.cu asks the driver is answered here, and nothing else.
-class EmulatedBackend final : public IdleBackend {
+class EmulatedBackend final : public IdleBackend, StringBackend {
  public:
   /// capability: compute capability, 90 for 9.0. shared_bytes: that a block may have.
   EmulatedBackend(int ordinal, int capability, std::int64_t shared_bytes)
@@ -82,8 +84,11 @@ class EmulatedBackend final : public IdleBackend {
 
   /// Rows of a chunk, and queries of a batch, that it has memory for.
   std::int64_t most_rows = INT64_MAX, most_queries = INT64_MAX;
-  bool fails = false;
+  /// Searches that it begins before it fails.
+  mutable std::atomic<std::int64_t> left_before_failing{INT64_MAX};
+  mutable std::int64_t queries_of_strings = 0;  // that it searched for
 
+  const StringBackend* strings() const override { return this; }
   Device& runtime() const { return device_; }
   std::int64_t answered_by_few() const { return answered_by_few_; }
 
@@ -120,13 +125,32 @@ class EmulatedBackend final : public IdleBackend {
   std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                 std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
                                 Stats& stats) const override {
-    if (fails) fail(ErrorCode::device_error, "an illegal address was read");
+    fail_in_time();
     const std::lock_guard lock(emulator);
     auto own = std::static_pointer_cast<const cuda::CudaPreparedCorpus<Device>>(std::move(kept));
     if (!cuda::opens(filters_, spec, plan, precision, own.get(), stats)) return nullptr;
     auto session =
         cuda::session_of(device_, spec, plan, precision, std::move(own), device_.shared_bytes, thread_pool, stats);
     return std::make_unique<OneAtATime>(std::move(session), answered_by_few_);
+  }
+
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric, std::int64_t, bool) const override {
+    plan.corpus_chunk = sizes.rows;
+    plan.query_batch = plan.query_block = 16;
+    return 0;
+  }
+  StringShare share_strings(const StringSearchSpec& spec) const override { return cuda::share_of_strings(spec); }
+  std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                              ThreadPool& thread_pool, Stats&) const override {
+    fail_in_time();
+    const std::lock_guard lock(emulator);
+    queries_of_strings += spec.query_end() - spec.first_query;
+    emulated::Device device;
+    return cuda::StringsSearch<emulated::Device>(device, spec, thread_pool, plan.query_batch).run(answer);
+  }
+
+  void fail_in_time() const {
+    if (left_before_failing.fetch_sub(1) <= 0) fail(ErrorCode::device_error, "an illegal address was read");
   }
 
   std::string name_;

@@ -1,6 +1,10 @@
 // Two emulated devices behind the seam: the sessions of src/cuda, driven from a thread each, against one device and the host.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "pipeline/truth.hpp"
 #include "unit/cuda/emulated_backend.hpp"
 #include "unit/cuda/shown_devices.hpp"
 #include "vicinal/vicinal.hpp"
@@ -54,9 +58,46 @@ TEST(SeveralDevices, EmulatedOnesHaveTheBitsOfOne) {
   }
 }
 
+TEST(SeveralDevices, EmulatedOnesShareStrings) {
+  std::mt19937 random(4);
+  const auto texts = [&](std::size_t count) {
+    std::vector<std::string> made;
+    while (made.size() < count) {
+      std::string text(made.size() % 9 == 8 ? 60 + random() % 60 : random() % 12, 'a');
+      for (char& c : text) c = static_cast<char>('a' + random() % 4);
+      made.push_back(text);
+    }
+    return made;
+  };
+  const auto listed = [](const std::vector<std::string>& all) {
+    return StringList(std::vector<std::string_view>(all.begin(), all.end()), Encoding::utf8);
+  };
+  std::vector<std::string> asked = texts(45);
+  asked.emplace_back(1100, 'b');  // longer than the kernels take: the host's
+  const StringList corpus = listed(texts(160)), queries = listed(asked);
+  const KnnOptions options{.k = 6, .metric = Metric::levenshtein, .first_id = 2};
+  pair().first.queries_of_strings = pair().second.queries_of_strings = 0;
+  const Neighbors several = knn(corpus.view(), queries.view(), on("cuda:all", options));
+  expect_same(several, knn(corpus.view(), queries.view(), on("cpu", options)));
+  EXPECT_EQ(several.stats.device, "cuda:0,cuda:1");
+  EXPECT_EQ(pair().first.queries_of_strings + pair().second.queries_of_strings, 45);
+  EXPECT_GT(pair().first.queries_of_strings, 15);
+  EXPECT_GT(pair().second.queries_of_strings, 15);
+  // As a graph, with two runs of the rows without themselves; and ranges.
+  const KnnOptions graph{.k = 6, .metric = Metric::levenshtein};
+  const GraphOptions here{.search = on("cpu", graph)}, there{.search = on("cuda:0,cuda:1", graph)};
+  expect_same(knn_graph(corpus.view(), there), knn_graph(corpus.view(), here));
+  const CsrNeighbors all = range_search(corpus.view(), queries.view(), 4, {.search = on("cuda:all", options)}),
+                     want = range_search(corpus.view(), queries.view(), 4, {.search = on("cpu", options)});
+  ASSERT_EQ(all.entries(), want.entries());
+  EXPECT_EQ(std::memcmp(all.offsets(), want.offsets(), static_cast<std::size_t>(want.rows() + 1) * 8), 0);
+  EXPECT_EQ(std::memcmp(all.ids(), want.ids(), static_cast<std::size_t>(want.entries()) * 8), 0);
+  EXPECT_EQ(std::memcmp(all.distances(), want.distances(), static_cast<std::size_t>(want.entries()) * 4), 0);
+}
+
 TEST(SeveralDevices, OneThatFailsIsNamed) {
   const std::vector<float> corpus = gaussian(1, 150 * 8), asked = gaussian(2, 4 * 8);
-  pair().second.fails = true;
+  pair().second.left_before_failing = 0;
   try {
     knn(view(corpus, 8), view(asked, 8), on("cuda:all", {.k = 4}));
     ADD_FAILURE() << "no error";
@@ -64,9 +105,56 @@ TEST(SeveralDevices, OneThatFailsIsNamed) {
     EXPECT_EQ(error.code(), ErrorCode::device_error);
     EXPECT_STREQ(error.what(), "cuda:1: an illegal address was read");
   }
-  pair().second.fails = false;
+  pair().second.left_before_failing = INT64_MAX;
   const Neighbors again = knn(view(corpus, 8), view(asked, 8), on("cuda:all", {.k = 4}));
   expect_same(again, knn(view(corpus, 8), view(asked, 8), on("cpu", {.k = 4})));
+}
+
+/// Pieces that several devices search together, saved one after another: what a stop, or a device that fails, leaves is gone on from.
+TEST(SeveralDevices, ResumeWhereTheyWereStopped) {
+  const std::vector<float> corpus = gaussian(1, 640 * 8), asked = gaussian(2, 9 * 8);
+  const std::vector<Points> base{view(corpus, 8).slice(0, 300), view(corpus, 8).slice(300, 340)};
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("vicinal-several-" + std::to_string(::getpid()));
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  const Grid grid{5, 128, 128, [] { return 0.0; }};  // 64 rows each
+  const auto search = [&](const KnnOptions& options, bool truth) {
+    const std::string at = (folder / (truth ? "truth" : "knn")).string();
+    return truth ? truth_in_pieces(base, view(asked, 8), {.search = options, .directory = at}, grid).nearest()
+                 : knn_in_pieces(view(corpus, 8), view(asked, 8), options, at, grid);
+  };
+  for (const bool truth : {true, false}) {
+    SCOPED_TRACE(truth ? "truth" : "k-NN");
+    const std::string at = (folder / (truth ? "truth" : "knn")).string();
+    const KnnOptions plain = on("cuda:all", {.k = 6});
+    const auto saved = [&] { return std::filesystem::exists(at) ? saved_pieces(at).pairs : 0; };
+    KnnOptions stopped = plain;
+    std::int64_t first = 0;
+    stopped.progress = [&](std::uint64_t, std::uint64_t) { return (first = saved()) == 0; };
+    const auto code_of = [&](const KnnOptions& options) {
+      try {
+        search(options, truth);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::device_error) {
+          EXPECT_STREQ(error.what(), "cuda:1: an illegal address was read");
+        }
+        return error.code();
+      }
+      return ErrorCode::internal;  // it was not stopped
+    };
+    EXPECT_EQ(code_of(stopped), ErrorCode::cancelled);
+    ASSERT_GT(first, 0);
+    pair().second.left_before_failing = 2;
+    EXPECT_EQ(code_of(plain), ErrorCode::device_error);
+    pair().second.left_before_failing = INT64_MAX;
+    EXPECT_GT(saved(), first);
+    EXPECT_LT(saved(), 640 * 9);
+    const Neighbors resumed = search(plain, truth);
+    EXPECT_LT(pair().second.left_before_failing, INT64_MAX) << "one device searched alone";
+    expect_same(resumed, knn(view(corpus, 8), view(asked, 8), on("cpu", {.k = 6})));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

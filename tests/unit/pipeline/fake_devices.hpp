@@ -2,6 +2,7 @@
 // when memory is refused, and what reaches a backend. They stand in for those of the machine as long as one of these objects lives.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +27,11 @@ struct State {
   std::vector<std::int64_t> batches;  // queries of each batch that was begun
   std::vector<void*> streams;         // of the specs
   void* capturing = nullptr;
-  std::int64_t unused = 0;  // bytes that release_memory() gives back
+  std::int64_t unused = 0;                // bytes that release_memory() gives back
+  int failing = -1;                       // ordinal of the device that selections and searches of strings fail on
+  std::string refusal;                    // why no algorithm takes a selection; empty: all do
+  std::int64_t most_strings = INT64_MAX;  // queries that searches of strings take; the host has the others
+  std::atomic<int> selections{0}, string_runs{0};  // that devices were given
 };
 
 class FakeSession final : public Session {
@@ -65,15 +70,15 @@ class FakeSession final : public Session {
   std::int64_t row_bytes_, queries_ = 0;
 };
 
-class FakeDevice final : public Backend, DeviceBackend, SearchBackend {
+class FakeDevice final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend {
  public:
   FakeDevice(State& state, int ordinal) : state_(state), ordinal_(ordinal), facts_(cpu_backend().device().facts()) {
     facts_.name = cat("cuda:", ordinal);
   }
   const DeviceBackend& device() const override { return *this; }
   const SearchBackend& search() const override { return *this; }
-  const SelectBackend& select() const override { return cpu_backend().select(); }
-  const StringBackend* strings() const override { return cpu_backend().strings(); }
+  const SelectBackend& select() const override { return *this; }
+  const StringBackend* strings() const override { return this; }
 
  private:
   const Facts& facts() const override { return facts_; }
@@ -121,6 +126,32 @@ class FakeDevice final : public Backend, DeviceBackend, SearchBackend {
                    : nullptr;
   }
 
+  std::string select_refusal(const SelectProblem& /*problem*/) const override { return state_.refusal; }
+  SelectStats select_k(const SelectProblem& problem) const override {
+    ++state_.selections;
+    fail_if_told();
+    if (!state_.refusal.empty())
+      fail(ErrorCode::invalid_argument, cat("no selection from ", problem.values.rows, " rows: ", state_.refusal));
+    return cpu_backend().select().select_k(problem);
+  }
+
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
+                             bool range) const override {
+    return cpu_backend().strings()->shape_strings(plan, sizes, metric, k, range);
+  }
+  StringShare share_strings(const StringSearchSpec& spec) const override {
+    return {std::min(state_.most_strings, spec.queries.count()), "long queries"};
+  }
+  std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                              ThreadPool& thread_pool, Stats& stats) const override {
+    ++state_.string_runs;
+    fail_if_told();
+    return cpu_backend().strings()->search_strings(spec, plan, answer, thread_pool, stats);
+  }
+
+  void fail_if_told() const {
+    if (state_.failing == ordinal_) fail(ErrorCode::device_error, "an illegal address was read");
+  }
   static std::int64_t row_bytes(const Shape& rows) {
     return rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
   }
