@@ -197,8 +197,11 @@ TEST(DeviceShares, StringsHaveTheBitsOfOneDevice) {
     const StringList queries = listed(words(2, count, 200));
     const std::vector<std::int64_t> asked(count, 1);
     KnnOptions labelled{.k = 20, .metric = Metric::levenshtein, .pad = true, .first_id = 7};
-    labelled.eligible = {
-        .ids = listed_ids, .labels = Eligible::Labels::other, .corpus_labels = labels, .query_labels = asked};
+    labelled.eligible = {.ids = listed_ids,
+                         .bitmap = {},
+                         .labels = Eligible::Labels::other,
+                         .corpus_labels = labels,
+                         .query_labels = asked};
     for (const KnnOptions& options : {KnnOptions{.k = 3, .metric = Metric::levenshtein},
                                       KnnOptions{.k = 160, .metric = Metric::normalized_levenshtein, .pad = true},
                                       KnnOptions{.k = 2, .metric = Metric::jaccard}, labelled}) {
