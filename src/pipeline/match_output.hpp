@@ -1,4 +1,4 @@
-// The matches of a call, written once and in place by whoever finds them.
+// The matches of a call, written once and in place by the code that finds them.
 #pragma once
 #include <cstdint>
 #include <list>
