@@ -68,7 +68,7 @@ class App {
   bool parsed() const;
   /// What `--help` of the whole prints, or that of a subcommand. Throws for a name that is none.
   std::string help(const std::string& command = "") const;
-  /// Of the line that was parsed.
+  /// The files that the parsed line names.
   NamedFiles files() const;
   CommandNode node() const;
   std::vector<CommandNode> commands() const;

@@ -37,7 +37,7 @@ WORDS = {
     "rungs?": "precision", "ladders?": "cascade", "climb(?:s|ed|ing)?": "escalate", "settl(?:e|es|ed|ing)": "rerank, ranked, verified_radius, certified",
     "nobody": "masked", "facing|faced": "column side, bind", "stretch(?:es|ed)?": "segment", "vanish(?:es|ed|ing)?": "underflow", "outings?": "callback_epoch",
     "residu(?:al|als|e|es)": "quantization error", "abandon(?:s|ed|ing)?": "give up", "dear": "expensive", "somebody": "the caller, another tool",
-    "everybody": "all", "ByteLine|QuickLine|float_line": "ThresholdCoeffs", "HeldSide": "PreparedMatrix",
+    "everybody": "all", "anybody|whoever": "any tool, its holder", "ByteLine|QuickLine|float_line": "ThresholdCoeffs", "HeldSide": "PreparedMatrix",
     "second look|looks? twice|look(?:s|ed)? again": "refine, second-level code", "pair_rows": "symmetric_rows", "filter_pairs": "symmetric tiles",
     "search_groups": "kd_tree", "hand(?:s|ed)? out|note_hits": "append, scatter", "drop(?:s|ped)? twice": "refine",
     "told once": "generic", "most_seed|most_limit": "most_bias, most_threshold",

@@ -134,7 +134,7 @@ class PermutationIndex {
   /// Throws InvalidArgument, InvalidValue, RangeError, OutOfMemory, Cancelled.
   explicit PermutationIndex(const Points& rows, const PermutationOptions& options = {});
   explicit PermutationIndex(const Strings& strings, const PermutationOptions& options);
-  /// Of `objects` things; here queries are numbers of objects. The distance is kept. metric is not used; f64 distances.
+  /// An index of `objects` objects by a distance of the caller's own, which is kept; queries are numbers of objects here. metric is not used; f64 distances.
   explicit PermutationIndex(std::int64_t objects, OwnDistance between, const PermutationOptions& options = {});
   PermutationIndex(PermutationIndex&&) noexcept;
   PermutationIndex& operator=(PermutationIndex&&) noexcept;
@@ -152,7 +152,7 @@ class PermutationIndex {
   /// Stats: candidates are objects whose ranks let them through, reranked those whose true distance was computed.
   PermutationNeighbors knn(const Points& queries, const PermutationSearch& search = {}) const;
   PermutationNeighbors knn(const Strings& queries, const PermutationSearch& search = {}) const;
-  /// Of an index with a distance of the caller's own: queries are 0 to `queries` - 1.
+  /// The same in an index with a distance of the caller's own: queries are 0 to `queries` - 1.
   PermutationNeighbors knn(std::int64_t queries, const OwnDistance& distance,
                            const PermutationSearch& search = {}) const;
   PermutationRange range(std::int64_t queries, const OwnDistance& distance, double radius,
@@ -163,7 +163,7 @@ class PermutationIndex {
   /// Throw MemoryBudget where the least that works is more than options.memory allows, as building and searching do.
   static PermutationPlan plan_build(const Shape& rows, const PermutationOptions& options = {});
   static PermutationPlan plan_build(const Strings& strings, const PermutationOptions& options);
-  /// Of k-NN.
+  /// Plans a search for the k nearest.
   PermutationPlan plan(std::int64_t queries, const PermutationSearch& search = {}) const;
 
   /// Recall of `fraction`, or the fraction for `recall`, as search says; then times both ways to answer left-out objects.

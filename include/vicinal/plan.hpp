@@ -62,7 +62,7 @@ Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options
 Plan plan_graph(const Points& rows, const GraphOptions& options = {});
 Plan plan_range(const Points& corpus, const Shape& queries, double radius, const RangeOptions& options = {});
 
-/// Of strings, which are read for it: their lengths and symbols decide what it takes.
+/// The same of strings, which are read for it: their lengths and symbols decide what a search takes.
 Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options);
 Plan plan_graph(const Strings& rows, const GraphOptions& options);
 Plan plan_range(const Strings& corpus, const Strings& queries, const RangeOptions& options);

@@ -20,7 +20,7 @@ struct TruthOptions {
   std::string directory = {};
   /// Queries, evenly spread, whose lists are compared at the end with those of ranking every row canonically. 0: none.
   std::int64_t verified_queries = 8;
-  /// Of the matrices of the base, for messages; empty: "part 0 of the base".
+  /// What messages call the matrices of the base; empty: "part 0 of the base".
   std::vector<std::string> names = {};
 };
 
@@ -33,12 +33,12 @@ struct Tier {
 struct GroundTruth {
   std::vector<Tier> tiers;             // as asked for, or one of all rows
   std::vector<std::int64_t> verified;  // the queries whose lists were compared, all of them equal to the bit
-  /// Of the queries that were searched over all rows. An update has others besides, whose old lists it kept.
+  /// It counts the queries that were searched over all rows. An update has others besides, whose old lists it kept.
   Certificate certificate;
   Stats stats;
   std::int64_t kept = 0;  // queries of an update whose lists rest on the old ones, and are as exact as those were
 
-  /// Of the largest tier.
+  /// The lists of the largest tier.
   const Neighbors& nearest() const { return tiers.back().nearest; }
 };
 

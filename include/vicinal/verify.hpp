@@ -1,4 +1,4 @@
-// Checks anybody's result against the contract.
+// Checks a result, of this library or of any tool, against the contract.
 #pragma once
 #include <cstdint>
 #include <vector>

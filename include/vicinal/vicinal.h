@@ -48,7 +48,7 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-/* A tensor with an owner behind it: whoever has it calls deleter(itself) once, when done. */
+/* A tensor with an owner behind it: its holder calls deleter(itself) once, when done. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;

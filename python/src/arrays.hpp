@@ -40,7 +40,7 @@ class Rows {
                            const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream,
                            const std::optional<nb::tuple>& strides);
 
-  /// Of the host; throws DeviceError for others.
+  /// Rows in the host's memory; throws DeviceError for others.
   const Points& points() const;
   /// Wherever they are: for searches that check_reach() has let pass.
   const Points& anywhere() const;
@@ -95,7 +95,7 @@ class ValueRows {
   nb::ndarray<nb::ro> tensor_;
 };
 
-/// Of "f32" and the like.
+/// The type that is called "f32" and the like. Throws InvalidArgument.
 DType dtype_of_name(const std::string& name);
 
 void bind_rows(nb::module_& m);

@@ -11,7 +11,7 @@ namespace vicinal::python {
 
 using Table = nanobind::ndarray<nanobind::ro, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
 using Part = std::pair<Table, Table>;  // distances, ids (int64)
-/// Of a result that is only read.
+/// A view of a result, for calls that only read it.
 NeighborsView view_of(const Part& part);
 
 void bind_search(nanobind::module_& m);

@@ -143,7 +143,7 @@ def test_bad_input(data):
         index.knn(queries, 3, progress=lambda done, total: False)
     with pytest.raises(vicinal.IoError):
         vicinal.PermutationIndex.open("/nowhere/a.vicinal")
-    for ask in (lambda k: index.knn(queries, k), lambda k: index.plan(3, k=k), lambda k: index.tune(k=k)):  # alike, whoever asks
+    for ask in (lambda k: index.knn(queries, k), lambda k: index.plan(3, k=k), lambda k: index.tune(k=k)):  # alike in all three
         with pytest.raises(vicinal.InvalidArgument, match="k must be >= 1, got 0"):
             ask(0)
         with pytest.raises(vicinal.InvalidArgument, match=f"k={len(index) + 1} exceeds the n={len(index)} objects"):

@@ -7,7 +7,7 @@ The answer is the first k rows by (returned distance, id), proved for every quer
 values, metric and k alone: not on the instruction set, the threads, the memory or the number of parts.
 ``knn_graph`` lists each row's nearest others, ``range_search`` everything within a radius; ``eligible`` and
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
-before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``ground_truth`` is the answer for a base of any size, ``info`` and ``devices``
+before the work, ``merge`` joins results of parts, ``verify`` checks any tool's result, ``ground_truth`` is the answer for a base of any size, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
 ``match`` and ``match_pairs`` match the features of images, by ratio and both ways.
 ``PermutationIndex`` answers approximately, or exactly, where distances are costly. ``vicinal.neighbors`` has scikit-learn's

@@ -259,6 +259,6 @@ def search(namespace: Namespace, shape: tuple[int, int], pad: bool, distance_typ
     """A search whose results are made where the queries lie; what the native one returns that makes them on the host."""
     distances, ids = namespace.out(shape, _DISTANCES[distance_type]), namespace.out(shape, np.int64)
     counts = namespace.out(shape[:1], np.int64) if pad else (None, 0)
-    # Whoever had that memory before may still use it on the queries' stream, which the search begins after.
+    # Work that was queued with that memory before may still use it on the queries' stream, which the search begins after.
     report = into((distances[1], ids[1], counts[1]))
     return distances[0], ids[0], report, counts[0]

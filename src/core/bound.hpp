@@ -302,7 +302,7 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs threshold_coeffs(const BoundModel& mo
 VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
   return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
 }
-/// Of either.
+/// The coefficients of a query's threshold, by the model's arithmetic: of bytes or of floats.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs coeffs_of_query(const BoundModel& model, double theta, double query_square,
                                                            const FilterNorms& q) noexcept {
   return of_bytes(model) ? threshold_coeffs(model, theta, query_square, q)

@@ -71,7 +71,7 @@ inline double second_shift(std::int64_t first, std::int64_t quantization_error) 
 inline double second_slack(const SecondNorms& q, double rounded, const SecondNorms& tile) noexcept {
   return (q.fine * tile.n + q.coarse * tile.coarse + rounded * tile.fine) * (1 + 8 * double_u);
 }
-/// Of the canonical routine, as in ip_slack.
+/// The canonical routine's own error, as in ip_slack.
 inline double second_canonical(const BoundModel& model, const SecondNorms& q, const SecondNorms& tile) noexcept {
   return (static_cast<double>(model.dims) / 32 + 8) * double_u * q.n * tile.n;
 }

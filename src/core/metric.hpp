@@ -46,7 +46,7 @@ VICINAL_HOST_DEVICE constexpr MetricRow row_of(Metric metric) noexcept {
   return {};
 }
 
-/// Of those for which the fact holds: &MetricInfo::vectors, &MetricInfo::strings.
+/// The names of the metrics for which the fact holds: &MetricInfo::vectors, &MetricInfo::strings.
 std::vector<std::string> metric_names(bool MetricInfo::*fact);
 
 /// The sum that the metric is made of, and the one that a low-precision filter estimates.

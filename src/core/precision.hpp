@@ -51,7 +51,7 @@ inline constexpr std::string_view rotated_filter = "rotated";
 
 inline std::string precision_name(Precision precision) { return std::string(precision_row(precision).name); }
 
-/// Of a name that is in the list; the canonical precision for any other.
+/// The precision of that name; the canonical one for a name that is not in the list.
 inline Precision precision_of(std::string_view name) {
   for (const PrecisionRow& known : precision_rows)
     if (known.name == name) return known.precision;

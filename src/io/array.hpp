@@ -1,4 +1,4 @@
-// What a file holds, before anybody asks whether it will do as vectors, ids or distances: a 2-d array of items
+// What a file holds, before it is asked whether it will do as vectors, ids or distances: a 2-d array of items
 // at any strides, alignment and byte order. Also the ways to walk one when it is converted or written.
 #pragma once
 #include <cstdint>

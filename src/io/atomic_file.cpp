@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t buffer_size = 1 << 20;
 
-// Names of live temporaries. Whoever exchanges a pointer for null owns the string: an AtomicFile that is done with
+// Names of live temporaries. The thread that exchanges a pointer for null owns the string: an AtomicFile that is done with
 // it, or the signal handler. The process id keeps a forked child from removing its parent's files.
 struct Slot {
   std::atomic<char*> name{nullptr};
@@ -90,7 +90,7 @@ std::string follow_links(const std::string& path) {
     const std::string target(to.data(), static_cast<std::size_t>(length));
     name = target.starts_with('/') ? target : directory_of(name) + "/" + target;
   }
-  return path;  // a loop: whoever opens it is told
+  return path;  // a loop: open() says so
 }
 
 SystemCalls& system_calls() noexcept {

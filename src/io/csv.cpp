@@ -17,7 +17,7 @@
 namespace vicinal::io {
 namespace {
 
-/// Of what is written.
+/// What stands between two cells that are written.
 char separator(const Format& self) { return &self == &tsv_format ? '\t' : ','; }
 
 /// Cells of a line in turn. What stands in quotes is taken whole.

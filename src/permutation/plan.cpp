@@ -20,7 +20,7 @@ struct Needs {
   bool together = false;
 };
 
-/// Of a search by so many threads.
+/// SearchNeeds are the bytes that a search by so many threads takes.
 class SearchNeeds {
  public:
   SearchNeeds(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t rows, std::int64_t k,

@@ -212,7 +212,7 @@ void IndexSearch::find_survivors(const BoundTest& test) {
   survivors_.resize(static_cast<std::size_t>(left));
 }
 
-/// What the bounds leave of all objects at the limit of the moment, by rank; once fewer are needed for the answer, fewer are left.
+/// Finds the objects that the bounds leave at the present limit, by rank; as the limit falls, fewer are left.
 void IndexSearch::evaluate_within_bounds(std::int64_t position) {
   BoundTest test(*state_.bounds, state_.objects().true_distance());
   const auto start_test = [&] {

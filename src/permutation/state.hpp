@@ -78,7 +78,7 @@ std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& s
 /// The same of measured_for() of these queries. Queries with an empty answer are not in the curve.
 RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
                             const double* radius, ThreadPool& thread_pool, const std::string& instruction_set);
-/// Of so many queries, those that are measured for it.
+/// How many of a call's queries are measured for that recall.
 std::int64_t measured_for(double target, std::int64_t queries) noexcept;
 /// Queries from which on that is no more than a third of them.
 std::int64_t least_to_tune_on(double target) noexcept;

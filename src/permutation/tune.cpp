@@ -147,7 +147,7 @@ class Measured {
   std::vector<double> nearest_;
 };
 
-/// Of the queries `numbers`, or of objects that were left out: selves are their ids, else null.
+/// Measures the recall of every fraction by the queries `numbers`, or by objects that were left out: selves are their ids, else null.
 RecallCurve make_curve(const PermutationIndex::State& state, const Queries& queries,
                        const std::vector<std::int64_t>* numbers, const std::vector<std::int64_t>* selves,
                        std::int64_t k, const double* radius, ThreadPool& thread_pool,

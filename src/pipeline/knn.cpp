@@ -266,12 +266,14 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
     fail(ErrorCode::invalid_argument, "out has no memory for ids or distances");
 }
 
-Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
-                const KnnOptions& options) try {
+namespace {
+
+/// knn_into, after check_search.
+Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                        const KnnOptions& options) {
   if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
     return knn_on_devices(out, corpus, prepared, queries, options, devices);
   const Backend& backend = find_backend(options.run.device);
-  check_search(backend, corpus, queries, options);
   const SearchPlan plan = make_plan(
       backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
@@ -285,6 +287,14 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& 
                   .stream = options.stream};
   spec.k = check_k(spec.filter, corpus.rows, queries.rows, options.k, options.pad);
   return search(out, spec, queries, plan, prepared.kept, options);
+}
+
+}  // namespace
+
+Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                const KnnOptions& options) try {
+  check_search(find_backend(options.run.device), corpus, queries, options);
+  return checked_knn_into(out, corpus, prepared, queries, options);
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -294,7 +304,7 @@ Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& quer
   Neighbors result(queries.rows, options.k,
                    resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
-  Report report = knn_into(result.view(), corpus, prepared, queries, options);
+  Report report = checked_knn_into(result.view(), corpus, prepared, queries, options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;

@@ -1,4 +1,4 @@
-// The matches of a call, written once and in place by whoever finds them.
+// The matches of a call, written once and in place by the code that finds them.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -17,7 +17,7 @@ class MatchOutput {
   MatchOutput(const MatchSpec& spec, DistanceType type);
   /// As a MatchAnswer. Throws OutOfMemory.
   MatchPlaces take(std::span<const std::int64_t> pairs, std::span<const std::int64_t> counts);
-  /// Those of a pair after those of the pair before: as they lie, where they were taken so, else put in order by `threads` threads.
+  /// Returns all matches, those of a pair after those of the pair before: as they lie, where they were taken so, else put in order by `threads` threads.
   Matches finish(int threads);
 
  private:

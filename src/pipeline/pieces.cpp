@@ -106,7 +106,7 @@ bool is_sound(const std::string& path) {
 
 enum class Lock { held, taken, gone };
 
-/// Of a directory, until `file` is closed; held, with no file, where its file system has no locks. Gone: it was removed meanwhile.
+/// Locks a directory until `file` is closed; held, with no file, where its file system has no locks. Gone: it was removed meanwhile.
 Lock lock_directory(const std::string& directory, int& file) {
   file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return errno == ENOENT ? Lock::gone : Lock::held;
@@ -198,7 +198,7 @@ PieceFolder::~PieceFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-/// Whoever ends first removes the pieces of its directory: those of two searches may not lie together.
+/// The search that ends first removes the pieces of its directory: those of two searches may not lie together.
 void PieceFolder::refuse_others(const PieceHead& own) const {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory_, ignored)) {

@@ -26,7 +26,7 @@ struct PieceHead {
   std::int64_t all_pairs = 0;      // of the whole search
   std::int64_t tier = 0;           // rows before a cut whose lists these are; 0: those of the walk so far
   io::Digest128 rows_digest = {};  // of the values of rows [0, end_row), where the key is not of all values
-  char search[128] = {};           // what the search is, in words, for who names its directory for another one
+  char search[128] = {};  // what the search is, in words, for an error where its directory is named for another one
 };
 
 /// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the options do not say.
@@ -37,7 +37,7 @@ io::Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOp
 /// each run.
 class RowDigests {
  public:
-  /// From here on rows are asked for from the first on again.
+  /// Forgets how far a walk has come: the next one begins at the first row.
   void restart();
   /// rows: not less than in the call before.
   io::Digest128 of(const RowParts& corpus, std::int64_t rows, ThreadPool& thread_pool);
@@ -57,7 +57,8 @@ class PieceFolder {
   ~PieceFolder();
   PieceFolder(const PieceFolder&) = delete;
   PieceFolder& operator=(const PieceFolder&) = delete;
-  /// Of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on, or (tier > 0) of the k-lists of that many rows.
+  /// The file of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on, or (tier > 0) of the k-lists of that many
+  /// rows.
   std::string path(std::int64_t block, std::int64_t first_row = -1, std::int64_t tier = 0) const;
   /// The file takes its name when it is complete and synced.
   void save(const std::string& path, const PieceHead& head, std::span<const io::Bytes> parts) const;

@@ -14,7 +14,7 @@ struct Grid {
   std::int64_t most_part = std::int64_t{1} << 40;  // rows
   Pace::Clock clock = nullptr;                     // null: the system's
   double saved_every = 0;                          // seconds: ground truth saves no piece sooner after another
-  /// From the shapes and k alone.
+  /// The grid depends on the shapes and k alone.
   static Grid of(const Shape& corpus, const Shape& queries, std::int64_t k);
 };
 

@@ -56,8 +56,8 @@ class TruthWalk {
   Walk& walk() noexcept { return walk_; }
 
  private:
-  /// Of all that the answer depends on but the values of the base, whose digest is saved with the lists: so no run reads the base twice but for what it goes
-  /// on from.
+  /// The key is of all that the answer depends on but the values of the base, whose digest is saved with the lists: so no run reads the base twice but
+  /// for what it goes on from.
   io::Digest128 key(const Points& queries, const Grid& grid) {
     if (options_.directory.empty()) return {};
     std::vector<std::int64_t> words{3, search_.k, static_cast<std::int64_t>(type_), grid.block};

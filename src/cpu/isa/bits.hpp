@@ -12,7 +12,7 @@ namespace vicinal::cpu {
 struct BitTileArgs {
   const std::int32_t* queries;
   const std::int32_t* rows;
-  const std::int32_t* thresholds;  // [query_count], changes under the kernel's feet
+  const std::int32_t* thresholds;  // [query_count], changes while the kernel runs
   std::int64_t words;
   int query_count;
   int row_panels;

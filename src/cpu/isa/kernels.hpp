@@ -43,7 +43,7 @@ struct TileArgsOf {
   const T* queries;
   const T* rows;
   const T* row_term;    // [row_panels * panel_rows]
-  const T* thresholds;  // [query_panels * query_lanes], changes under the kernel's feet
+  const T* thresholds;  // [query_panels * query_lanes], changes while the kernel runs
   std::int64_t dims;    // elements of a row
   int query_panels;
   int row_panels;  // 1..tile_panels
@@ -52,7 +52,7 @@ struct TileArgsOf {
   HitFn<T> on_hit;
   void* context;
   const T* query_term = nullptr;         // [query_panels * query_lanes]
-  const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes under the kernel's feet
+  const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes while the kernel runs
   HitFn<T> on_column_hit = nullptr;      // values[j] is u of row j
   int last_queries = 0;  // of the last panel, where a kernel may leave out the others; 0: it may be full
 };
@@ -214,7 +214,7 @@ struct Kernels {
            all_set(called, runs, products, magnitudes, largests, sums, shifted, self, squares, totals, conversions,
                    rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes);
   }
-  /// Those that src/prepare reads rows with.
+  /// The kernels with which src/prepare reads rows.
   operator RowKernels() const noexcept {  // NOLINT(google-explicit-constructor): a table is one of row kernels, too
     return {convert, first_bad, self_product, shifted_squares, total};
   }

@@ -52,10 +52,10 @@ void put_query(std::int32_t* to, const std::int8_t* quad, QueryLayout layout) {
 }  // namespace
 
 std::int64_t PackedImage::bytes(std::int64_t rows, const ByteMatching& matching, const MatchKernel& kernel) noexcept {
-  const std::int64_t row_places = panels_of(rows, panel_rows) * panel_rows,
-                     query_places = panels_of(rows, kernel.query_lanes) * kernel.query_lanes;
-  return 4 *
-         (row_places * (quads_of(matching) + 1) + query_places * (query_width(kernel.layout, quads_of(matching)) + 1));
+  const std::int64_t padded_rows = panels_of(rows, panel_rows) * panel_rows,
+                     padded_queries = panels_of(rows, kernel.query_lanes) * kernel.query_lanes;
+  return 4 * (padded_rows * (quads_of(matching) + 1) +
+              padded_queries * (query_width(kernel.layout, quads_of(matching)) + 1));
 }
 
 PackedImage::PackedImage(const Points& points, const ByteMatching& matching, const MatchKernel& kernel)

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int block_panels = 8;  // of queries, with what is kept of them 32 KiB of 128 columns with AVX-512
 
-/// Of the rows of one side of a pair their largest scores: of all, and of all groups but the first that has it, whose number is in `found`.
+/// A Side holds the largest scores of the rows of one side of a pair: of all, and of all groups but the first that has it, whose number is in `found`.
 struct Side {
-  explicit Side(std::int64_t places) : best(places), others(places), found(places) { clear(); }
+  explicit Side(std::int64_t rows) : best(rows), others(rows), found(rows) { clear(); }
   void clear() {
     std::fill_n(best.data(), best.size(), least_score);
     std::fill_n(others.data(), best.size(), least_score);

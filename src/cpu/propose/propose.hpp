@@ -7,7 +7,7 @@ namespace vicinal::cpu {
 /// SearchBackend::propose.
 Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof);
 
-/// So many rows of the corpus, a query, are left to be ranked by a filter in int8 or in floats.
+/// Left tells how many rows of the corpus a filter in int8, or in floats, leaves to be ranked for a query.
 struct Left {
   double bytes, floats;
 };

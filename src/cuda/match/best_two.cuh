@@ -135,7 +135,7 @@ struct MatchWarp {
               line = of_block % match_tile;
     load_matrices(to, base + memory.queries +
                           static_cast<std::int64_t>(of_block / match_tile * slabs + slab) * slab_bytes +
-                          line * match_slab + match_place(line, 2 * step + lane / 16) * 16);
+                          line * match_slab + match_swizzle(line, 2 * step + lane / 16) * 16);
   }
 
   /// Prologue: the block's queries, the first copies.
@@ -144,7 +144,7 @@ struct MatchWarp {
     block = unit.block;
     rows = reinterpret_cast<const unsigned char*>(pair->b.bytes);
     row_terms = pair->b.terms;
-    const int tiles = static_cast<int>(pair->b.places / match_tile);
+    const int tiles = static_cast<int>(pair->b.padded_rows / match_tile);
     all = tiles * slabs;
     __syncthreads();  // of the unit before everything is used
     const auto* queries = reinterpret_cast<const unsigned char*>(pair->a.bytes) + block * match_block * args.width;
@@ -192,7 +192,7 @@ struct MatchWarp {
       for (int n = 0; n < columns_at_once; n += 2) {
         std::uint32_t b[4];
         const int line = half * 64 + (first + n + lane / 16) * 8 + lane % 8;
-        load_matrices(b, from + line * match_slab + match_place(line, 2 * step + (lane / 8 & 1)) * 16);
+        load_matrices(b, from + line * match_slab + match_swizzle(line, 2 * step + (lane / 8 & 1)) * 16);
 #pragma unroll
         for (int m = 0; m < 2; ++m) {
           mma_16x8x32(sums[m][n], a[m][one_slab ? step : 0], b[0], b[1]);
@@ -264,7 +264,8 @@ struct MatchWarp {
       of_block.best = wins ? score : of_block.best;
       of_block.group = wins ? g : of_block.group;
     }
-    pair->columns[block * pair->b.places + static_cast<std::int64_t>(turn) * match_tile + thread_index()] = of_block;
+    pair->columns[block * pair->b.padded_rows + static_cast<std::int64_t>(turn) * match_tile + thread_index()] =
+        of_block;
   }
 
   /// Output: the queries, whose groups are numbered by tile, half of the tile and member.

@@ -97,7 +97,7 @@ __device__ __forceinline__ MatchedRow match_of(const MatchArgs& args, const Matc
   const std::int64_t blocks = (pair.a.rows + match_block - 1) / match_block;
   GroupBest back{least_score, least_score, 0x7fffffff};
   for (std::int64_t block = lane_index(); block < blocks; block += 32) {
-    GroupBest other = pair.columns[block * pair.b.places + forth.id];
+    GroupBest other = pair.columns[block * pair.b.padded_rows + forth.id];
     other.group += static_cast<std::int32_t>(block) * (match_block / match_group);
     join(back, other);
   }

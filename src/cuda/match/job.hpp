@@ -19,16 +19,16 @@ inline constexpr int match_blocks =
     2;                               // at a time on a multiprocessor: one multiplies while the other looks for maxima
 inline constexpr int match_run = 2;  // steps, a slab of a tile each, between two barriers
 inline constexpr int match_stages = 2 * match_run;
-inline constexpr int match_places = match_run * match_tile;  // of which an image has a multiple
-static_assert(match_places % match_block == 0);
+inline constexpr int match_padding = match_run * match_tile;  // rows, of which an image has a multiple
+static_assert(match_padding % match_block == 0);
 inline constexpr std::int64_t most_match_width = 512;  // bytes of a row: a block's queries stay in shared memory
 
-/// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_place says, and what each adds to
-/// its scores. Rows from `rows` on are absent, up to a multiple of match_places.
+/// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_swizzle says, and what each adds to
+/// its scores. Rows from `rows` on are absent, up to a multiple of match_padding.
 struct MatchImage {
   std::int8_t* bytes = nullptr;
   std::int32_t* terms = nullptr;
-  std::int64_t rows = 0, places = 0;
+  std::int64_t rows = 0, padded_rows = 0;
 };
 
 /// The largest score of a row in one group of the other image's rows, which group that is, and the largest score in any other group.
@@ -39,9 +39,9 @@ struct GroupBest {
 /// A pair and where its results are.
 struct MatchPair {
   MatchImage a, b;
-  GroupBest* rows = nullptr;             // [a.places]
-  GroupBest* columns = nullptr;          // [block of a][b.places]; groups are of the block
-  struct MatchedRow* matched = nullptr;  // [a.places]
+  GroupBest* rows = nullptr;             // [a.padded_rows]
+  GroupBest* columns = nullptr;          // [block of a][b.padded_rows]; groups are of the block
+  struct MatchedRow* matched = nullptr;  // [a.padded_rows]
 };
 
 /// The match of row i of a; j is -1 where there is none. Scores: of the best, and of the second best of either direction.
@@ -77,13 +77,13 @@ struct MatchPack {
   MatchImage image;
 };
 
-/// Where a chunk of 16 bytes of a line is among the line's: eight lines meet in no bank, and tensor cores read them so.
-VICINAL_HOST_DEVICE inline int match_place(int line, int chunk) { return chunk ^ (line & 7); }
+/// The swizzle: where a chunk of 16 bytes of a line is among the line's chunks, so that eight lines have no bank in common; tensor cores read them so.
+VICINAL_HOST_DEVICE inline int match_swizzle(int line, int chunk) { return chunk ^ (line & 7); }
 /// The bytes from an image's first to those of a chunk of a row.
 VICINAL_HOST_DEVICE inline std::int64_t match_chunk(std::int64_t width, std::int64_t row, int chunk) {
   const auto line = static_cast<int>(row % match_tile);
   return row / match_tile * match_tile * width + chunk / 8 * (match_tile * match_slab) + line * match_slab +
-         match_place(line, chunk % 8) * 16;
+         match_swizzle(line, chunk % 8) * 16;
 }
 
 }  // namespace vicinal::cuda

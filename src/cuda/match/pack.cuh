@@ -26,7 +26,7 @@ __device__ __forceinline__ int match_byte(const MatchPack& p, std::int64_t row, 
 __global__ void match_pack(MatchPack p) {
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
-       row < p.image.places; row += warps) {
+       row < p.image.padded_rows; row += warps) {
     int sum = 0, square = 0;
     for (std::int64_t c = 4 * lane_index(); c < p.width; c += 4 * 32) {
       std::uint32_t four = 0;

@@ -28,8 +28,8 @@ template <class Device>
 class MatchBuffers {
  public:
   MatchBuffers(Device& device, const Points& points, const ByteMatching& matching)
-      : width_(match_width(matching)), bytes_(device, places_of(points.rows) * width_),
-        terms_(device, places_of(points.rows)), rows_(points.rows) {
+      : width_(match_width(matching)), bytes_(device, padded_rows_of(points.rows) * width_),
+        terms_(device, padded_rows_of(points.rows)), rows_(points.rows) {
     const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
     const DeviceBuffer<std::byte, Device> dense(device, points.rows * points.cols * size);
     device.rows_in(dense.data(), points);
@@ -39,14 +39,16 @@ class MatchBuffers {
                          .form = matching.form,
                          .kind = matching.kind,
                          .image = image()};
-    device.launch()(std::min<std::int64_t>((places() + 7) / 8, 1 << 14), match_pack_threads, 0, match_pack, pack);
+    device.launch()(std::min<std::int64_t>((padded_rows() + 7) / 8, 1 << 14), match_pack_threads, 0, match_pack, pack);
   }
-  MatchImage image() const { return {bytes_.data(), terms_.data(), rows_, places()}; }
-  std::int64_t places() const { return places_of(rows_); }
+  MatchImage image() const { return {bytes_.data(), terms_.data(), rows_, padded_rows()}; }
+  std::int64_t padded_rows() const { return padded_rows_of(rows_); }
 
-  static std::int64_t places_of(std::int64_t rows) { return (rows + match_places - 1) / match_places * match_places; }
+  static std::int64_t padded_rows_of(std::int64_t rows) {
+    return (rows + match_padding - 1) / match_padding * match_padding;
+  }
   static std::int64_t bytes(std::int64_t rows, const ByteMatching& matching) {
-    return places_of(rows) * (match_width(matching) + 4);
+    return padded_rows_of(rows) * (match_width(matching) + 4);
   }
 
  private:
@@ -91,7 +93,7 @@ class MatchSearch {
   std::int64_t rows(std::int64_t image) const { return spec_.images[static_cast<std::size_t>(image)].rows; }
   static std::int64_t blocks_of(std::int64_t rows) { return (rows + match_block - 1) / match_block; }
   std::int64_t bytes_of(const ImagePair& pair) const {
-    const std::int64_t a = Buffers::places_of(rows(pair[0])), b = Buffers::places_of(rows(pair[1]));
+    const std::int64_t a = Buffers::padded_rows_of(rows(pair[0])), b = Buffers::padded_rows_of(rows(pair[1]));
     return a * static_cast<std::int64_t>(sizeof(GroupBest) + 2 * sizeof(MatchedRow)) +
            blocks_of(rows(pair[0])) * b * static_cast<std::int64_t>(sizeof(GroupBest));
   }
@@ -125,7 +127,7 @@ class MatchSearch {
     auto batch = std::make_unique<Batch>(device_);
     batch->numbers = pairs.first(count);
     pairs = pairs.subspan(count);
-    make_places(*batch);
+    reserve_results(*batch);
     const MatchArgs& args = batch->args;
     const bool one_slab = args.width == match_slab;
     const auto kernel = one_slab ? matching_.doubled() ? match_best_two<true, true> : match_best_two<true, false>
@@ -139,8 +141,8 @@ class MatchSearch {
     return batch;
   }
 
-  /// Where each pair's results are, and units of work.
-  void make_places(Batch& batch) {
+  /// Takes memory for the results of each pair, and lists the units of work.
+  void reserve_results(Batch& batch) {
     std::int64_t rows_there = 0, columns_there = 0;
     for (const std::int64_t number : batch.numbers) {
       const auto [a, b] = spec_.pairs[static_cast<std::size_t>(number)];
@@ -149,16 +151,16 @@ class MatchSearch {
         batch.units.push_back({static_cast<std::int32_t>(batch.pairs.size()), block});
       batch.pairs.push_back(
           {images_[static_cast<std::size_t>(a)][0].image(), images_[static_cast<std::size_t>(b)][0].image()});
-      rows_there += batch.pairs.back().a.places;
-      columns_there += blocks * batch.pairs.back().b.places;
+      rows_there += batch.pairs.back().a.padded_rows;
+      columns_there += blocks * batch.pairs.back().b.padded_rows;
       batch.work += static_cast<std::uint64_t>(rows(a)) * static_cast<std::uint64_t>(rows(b));
     }
     GroupBest *row = batch.of_rows.reserve(rows_there), *column = batch.of_columns.reserve(columns_there);
     MatchedRow* matched = batch.matched.reserve(rows_there);
     for (MatchPair& pair : batch.pairs) {
-      pair.rows = std::exchange(row, row + pair.a.places);
-      pair.matched = std::exchange(matched, matched + pair.a.places);
-      pair.columns = std::exchange(column, column + blocks_of(pair.a.rows) * pair.b.places);
+      pair.rows = std::exchange(row, row + pair.a.padded_rows);
+      pair.matched = std::exchange(matched, matched + pair.a.padded_rows);
+      pair.columns = std::exchange(column, column + blocks_of(pair.a.rows) * pair.b.padded_rows);
     }
 
     // What the kernels read, there.

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(rank_threads) list_candidates(SampledArgs args
   }
 }
 
-/// Of `bins` counters in shared memory, the one in which the wanted-th lies, and how many of it are wanted. All threads get both.
+/// A Bin is the one of `bins` counters in shared memory in which the wanted-th lies, and how many of it are wanted. All threads get both.
 struct Bin {
   std::uint32_t at, wanted;
 };

@@ -32,7 +32,7 @@ __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/// Of this thread all groups but the last `pending` have arrived.
+/// Waits until all of this thread's groups of copies but the last `pending` have arrived.
 template <int pending>
 __device__ __forceinline__ void wait_for_copies() {
 #if defined(__CUDACC__)

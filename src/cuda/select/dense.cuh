@@ -39,7 +39,7 @@ struct DenseReader {
   __device__ static Sixteen load(const Rows&, std::int64_t, const Segment& s, std::int64_t vector) {
     return s.first[vector];
   }
-  /// Of a row that is whole vectors.
+  /// A vector of a row whose length is a whole number of them.
   __device__ static const Sixteen& at(const Rows& rows, std::int64_t row, int vector) {
     return reinterpret_cast<const Sixteen*>(rows.data + row * rows.row_stride)[vector];
   }

@@ -139,7 +139,7 @@ class SieveRow {
     __syncthreads();
   }
 
-  /// Of the buffer's words, those not beyond the k-th: to answer_, in any order. Returns the k-th.
+  /// Moves the buffer's words that are not beyond the k-th to answer_, in any order. Returns the k-th.
   __device__ Word shrink(int k) {
     const int count = state_->count;
     const Word threshold = threshold_among(count, k, k);

@@ -20,7 +20,7 @@ struct SieveGrid {
   unsigned* arrived;           // samplers done, a row
 };
 
-/// Of kernels that read rows seldom, or little of them: one text for all types.
+/// The rows of kernels that read them seldom, or little of them: one instance for all types.
 template <class Form>
 using SlowRow = SieveRow<Form, StridedReader<typename Form::Key>>;
 

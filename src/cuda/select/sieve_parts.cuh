@@ -26,7 +26,7 @@ __device__ __forceinline__ int rank_in(const Word* buffer, int count, Word word)
   return rank;
 }
 
-/// Of the least words of groups of `lanes` lanes, the rank-th, counted from 0, to all threads: so many words at least are less.
+/// Gives all threads the rank-th, counted from 0, of the least words of groups of `lanes` lanes: so many words at least are less.
 template <class Form, int lanes, class Word = typename Form::Word>
 __device__ __forceinline__ Word threshold_of_lanes(Word least, int rank, Word* buffer, Word* chosen) {
 #pragma unroll

@@ -81,7 +81,7 @@ class StringsSearch {
     args.counts = counts.data();
     return args;
   }
-  /// Of queries [first, first + count).
+  /// The cuts of queries [first, first + count).
   StringsCuts cuts(std::int64_t first, std::int64_t count) const {
     const StringSet &strings = spec_.corpus, &queries = spec_.queries;
     const auto of = [&](std::int64_t length) {
