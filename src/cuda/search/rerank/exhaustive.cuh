@@ -107,6 +107,14 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                      if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
 }
+#define METRIC(name, ...)                                                                             \
+  static_assert(                                                                                      \
+      row_of(Metric::name).finish == Finish::itself || row_of(Metric::name).finish == Finish::root || \
+          needs_norms(Metric::name),                                                                  \
+      "is_plain and exhaustive_keys_resident take a sum or its root for the key: another finish has its case there");
+#include "core/metric.def"
+#undef METRIC
+
 /// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and any row may answer any query.
 __device__ __forceinline__ bool is_plain(const Exhaustive& s) {
   return s.ranking.type == DistanceType::f32 && s.args.choice.all && !needs_norms(s.ranking.metric) &&
