@@ -39,7 +39,7 @@ struct Numbers {
   /// The last row first, and each row from its end.
   Values backwards() const {
     Values all = dense();
-    all.data = values.data() + values.size() - 1;
+    if (!values.empty()) all.data = &values.back();
     all.row_stride = -all.row_stride;
     all.col_stride = -all.col_stride;
     return all;
