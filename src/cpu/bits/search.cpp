@@ -14,7 +14,8 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t segment_bytes = std::int64_t{1} << 18;  // of rows that are met one after another
+// Bytes of rows that are met one after another: one query waits for memory, which is faster in long runs; more are polled for as often.
+constexpr std::int64_t segment_bytes = std::int64_t{1} << 18, lone_segment_bytes = std::int64_t{1} << 20;
 constexpr std::int32_t no_threshold = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 
@@ -53,7 +54,8 @@ class BitBlock {
   }
 
   void search(Range tiles) {
-    const std::int64_t length = std::max<std::int64_t>(1, segment_bytes / (tile_rows * words_ * 4));
+    const std::int64_t bytes = count_ == 1 ? lone_segment_bytes : segment_bytes;
+    const std::int64_t length = std::max<std::int64_t>(1, bytes / (tile_rows * words_ * 4));
     const std::int64_t segments = (tiles.end - tiles.begin + length - 1) / length;
     if (segments == 0) return;
     const VisitOrder order(segments);
