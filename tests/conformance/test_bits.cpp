@@ -108,6 +108,28 @@ TEST(Bits, BothSidesOfWhatAHistogramServes) {
     }
 }
 
+// One query reads rows in runs of 1 MB, here 8,192 of 128 bytes: splits of less than one run, of one, and of some and a part.
+TEST(Bits, OneQueryOnBothSidesOfARun) {
+  for (const std::int64_t rows : {8191, 8192, 8193, 16384, 32769, 33000}) {
+    Rng rng(4900 + static_cast<std::uint64_t>(rows));
+    const Table corpus = few_kinds(rng, rows, 128, 900, 3);
+    const vicinal::Points query = corpus.points().slice(rows - 1, 1);  // what is left out most easily is the last row
+    for (const std::int64_t k : {10, 70}) {
+      KnnOptions ranked{.k = k, .metric = Metric::hamming}, counted = ranked;
+      ranked.run.filter = "canonical";
+      const vicinal::Neighbors want = vicinal::knn(corpus.points(), query, ranked);
+      for (const int threads : {1, 3}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, k " + std::to_string(k) + ", " + std::to_string(threads) +
+                     " threads");
+        counted.run.threads = threads;
+        EXPECT_EQ(difference(vicinal::knn(corpus.points(), query, counted), want), "");
+        const vicinal::Corpus kept(corpus.points(), {.metric = Metric::hamming, .run = counted.run});
+        EXPECT_EQ(difference(kept.knn(query, counted), want), "") << "kept";
+      }
+    }
+  }
+}
+
 TEST(Bits, RangesAndGraphsHaveThem) {
   for (std::int64_t number = 0; number < scaled(150); ++number) {
     Rng rng(seed_or(4700) + static_cast<std::uint64_t>(number));

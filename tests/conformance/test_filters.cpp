@@ -345,6 +345,31 @@ TEST(Filters, WholeNumbersAreNotRankedAgain) {
     }
 }
 
+// From 64 tiles of 256 rows on a block visits runs of two and more, and the tiles that fill no run at the end.
+TEST(Filters, OneQueryOnBothSidesOfARun) {
+  Rng rng(26);
+  for (const std::int64_t rows : {63 * 256, 64 * 256 - 1, 64 * 256, 64 * 256 + 1, 65 * 256 + 1, 97 * 256 + 5}) {
+    const Table corpus = gaussian(rng, DType::f32, rows, 24, rng.chance(0.5) ? 1e3 : 0);
+    const vicinal::Points query = corpus.points().slice(rows - 1, 1);  // what is left out most easily is the last row
+    for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product}) {
+      KnnOptions options{.k = rng.chance(0.5) ? 10 : 100, .metric = metric};
+      options.proof = vicinal::Proof::exhaustive;
+      const Neighbors want = vicinal::knn(corpus.points(), query, options);
+      options.proof = KnnOptions{}.proof;
+      options.run.filter = "int8";
+      for (const int threads : {1, 3}) {
+        options.run.threads = threads;
+        options.run.instruction_set = rng.pick(instruction_sets());
+        SCOPED_TRACE(std::to_string(rows) + " rows, " + metric_name(metric) + ", " + std::to_string(threads) +
+                     " threads, " + options.run.instruction_set);
+        EXPECT_EQ(difference(vicinal::knn(corpus.points(), query, options), want), "");
+        const vicinal::Corpus kept(corpus.points(), {.metric = metric, .run = options.run});
+        EXPECT_EQ(difference(kept.knn(query, options), want), "") << "kept";
+      }
+    }
+  }
+}
+
 // Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
 TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   const std::string best = instruction_sets().front();
