@@ -161,7 +161,7 @@ class Workers {
   std::unique_ptr<tbb::global_control> limit_;
 };
 
-// Both are made while the library loads, before threads that could meet there, and never destroyed: calls may outlive static objects.
+// The arenas and the workers are made while the library loads, before threads that could meet there, and never destroyed: calls may outlive static objects.
 Arenas& arenas = *new Arenas;
 Workers& workers = *new Workers;
 

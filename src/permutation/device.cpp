@@ -32,7 +32,7 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
   return orders;
 }
 
-/// What a backend keeps of an index. The first search through it takes it there.
+/// It returns what a backend keeps of an index; the first search through the backend takes that there.
 std::shared_ptr<const PreparedCorpus> kept_on(const PermutationIndex::State& state, const Backend& backend) {
   const std::lock_guard lock(state.mutex);
   std::shared_ptr<const PreparedCorpus>& kept = state.kept[&backend];
@@ -45,7 +45,7 @@ std::shared_ptr<const PreparedCorpus> kept_on(const PermutationIndex::State& sta
   return kept;
 }
 
-/// Of the queries of a part.
+/// It returns the measured rows of a part of the queries.
 MeasuredRows some_rows(MeasuredRows rows, DevicePart part) {
   rows.rows = rows.rows.slice(part.first, part.count);
   for (const double** one : {&rows.self, &rows.mean})

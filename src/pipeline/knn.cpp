@@ -268,7 +268,7 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 
 namespace {
 
-/// knn_into, after check_search.
+/// checked_knn_into is knn_into without check_search, which its callers have done.
 Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
                         const KnnOptions& options) {
   if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)

@@ -35,7 +35,7 @@ void refuse_repeated_id(std::vector<Entry>& best, std::int64_t row) {
          cat("row ", row, ": id ", twin->id, " is in two parts; search each part with its own first_id"));
 }
 
-/// Where the merge of a row stands in the list of a part.
+/// A Head stands at the next entry of a row in the list of a part.
 struct Head {
   const NeighborsView* part;
   std::int64_t at, end;

@@ -170,7 +170,7 @@ class StringJob {
     return std::accumulate(entries.begin(), entries.end(), std::int64_t{0});
   }
 
-  /// Where the queries of each device begin, and those of the last end. Queries come by length; the distance of a pair takes a word of 64 symbols of the query at
+  /// It returns where the queries of each device begin, and where those of the last end. Queries come by length; the distance of a pair takes a word of 64 symbols of the query at
   /// a time.
   static std::vector<std::int64_t> cuts_of(const StringSet& queries, std::int64_t end, std::size_t devices) {
     const auto work_of = [&](std::int64_t at) { return queries.length(at) / 64 + 1; };
