@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "progress.hpp"
-#include "text.hpp"
 #include "usage.hpp"
 #include "vicinal/error.hpp"
 

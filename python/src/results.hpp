@@ -4,9 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"

@@ -5,7 +5,6 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include <string>
 #include <vector>
 
 #include "arrays.hpp"

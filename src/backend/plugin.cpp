@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "backend/devices.hpp"

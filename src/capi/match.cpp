@@ -2,7 +2,6 @@
 #include "vicinal/match.hpp"
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "capi/call.hpp"

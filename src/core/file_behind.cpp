@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <system_error>

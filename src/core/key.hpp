@@ -3,7 +3,6 @@
 // -0 equals +0; no NaN gets here; a missing entry is id -1 after everything.
 #pragma once
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "core/metric.hpp"

@@ -1,7 +1,6 @@
 // Which rows may answer which query (Eligible, and the row itself in a graph), in the form that stages ask for it.
 #pragma once
 #include <cstdint>
-#include <span>
 
 #include "core/buffer.hpp"
 #include "vicinal/options.hpp"

@@ -2,7 +2,6 @@
 // one rounding of binary64, and its inverse, which turns what a query still wants into a number of edits. Host and device.
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "core/key.hpp"

@@ -2,7 +2,6 @@
 #include "backend/backend.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <optional>
 #include <string>

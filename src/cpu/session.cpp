@@ -3,10 +3,7 @@
 
 #include <algorithm>
 
-#include "core/text.hpp"
-#include "core/visit_order.hpp"
 #include "cpu/propose/pilot.hpp"
-#include "prepare/check.hpp"
 #include "prepare/matches.hpp"
 
 namespace vicinal::cpu {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "io/bytes.hpp"
 #include "vicinal/matrix.hpp"

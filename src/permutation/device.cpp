@@ -1,7 +1,5 @@
 #include "permutation/device.hpp"
 
-#include <cmath>
-
 #include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "pipeline/device_tasks.hpp"

@@ -2,7 +2,6 @@
 // compared with its length before memory is taken, and with itself before anything is searched: ids, orders, cells, offsets, text.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <new>
 #include <unordered_set>
 

@@ -2,7 +2,6 @@
 #include "pipeline/device_tasks.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <system_error>
 #include <thread>

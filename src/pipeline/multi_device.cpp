@@ -3,7 +3,6 @@
 #include "pipeline/multi_device.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 

@@ -1,7 +1,5 @@
 // TRUTH after rows came and went: old lists, what is new merged into them, and searches of what lost too much.
 #include <algorithm>
-#include <cstring>
-#include <utility>
 
 #include "core/key.hpp"
 #include "core/metric.hpp"

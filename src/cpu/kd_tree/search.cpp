@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <bit>
-#include <limits>
 
 #include "core/canonical.hpp"
 #include "prepare/check.hpp"

@@ -2,9 +2,6 @@
 #include "cpu/match/guided.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 

@@ -1,11 +1,8 @@
 // Strings as objects: their codes, and for jaccard their tokens as numbers, a pair at a time.
 #include <algorithm>
-#include <chrono>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
-#include "core/metric.hpp"
 #include "core/string_metric.hpp"
 #include "core/strings.hpp"
 #include "core/text.hpp"

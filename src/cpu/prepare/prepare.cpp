@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 
 #include "core/buffer.hpp"
 

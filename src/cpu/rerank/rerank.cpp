@@ -2,7 +2,6 @@
 #include "cpu/rerank/rerank.hpp"
 
 #include <cmath>
-#include <cstring>
 
 #include "core/canonical.hpp"
 #include "core/text.hpp"

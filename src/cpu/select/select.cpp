@@ -1,8 +1,6 @@
 // Selection on the CPU: the algorithm by its name, and the truncated sorts row by row.
 #include "cpu/select/select.hpp"
 
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include "core/parallel.hpp"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <string_view>
 
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"

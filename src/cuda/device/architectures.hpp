@@ -2,7 +2,6 @@
 // ("80-virtual,90a-real").
 #pragma once
 #include <algorithm>
-#include <string>
 #include <string_view>
 
 namespace vicinal::cuda {

@@ -2,7 +2,6 @@
 // sums or shuffles is called by all 32 lanes, or by all threads where its name says block.
 // A host compiler reads the same source through the emulator, tests/simt.
 #pragma once
-#include <cstdint>
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 /// An array in shared memory, of trivial elements.

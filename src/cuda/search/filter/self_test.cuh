@@ -3,7 +3,6 @@
 // kernel of a filter fails, another one is.
 #pragma once
 #include <cmath>
-#include <cstdlib>
 #include <random>
 #include <vector>
 
