@@ -1,13 +1,10 @@
 """Names and defaults that other programs rely on; a change here is a change of the interface."""
 
-import ast
 import doctest
 import inspect
-from pathlib import Path
 
 import pytest
 import vicinal
-from vicinal import _native
 
 KNN = {
     "corpus": ..., "queries": ..., "k": 10, "metric": "euclidean", "device": "auto", "threads": 0, "memory": None,
@@ -98,18 +95,3 @@ def test_exceptions(name, builtin):
 def test_io_error_is_a_full_oserror():
     error = vicinal.IoError(2, "cannot open X")
     assert error.errno == 2 and error.strerror == "cannot open X"
-
-
-def public(names):
-    return {name for name in names if not name.startswith("_")}
-
-
-def test_stub_lists_what_the_module_has():
-    """python/vicinal/_native.pyi comes from `python -m nanobind.stubgen -m vicinal._native`; make it again."""
-    stub = ast.parse((Path(vicinal.__file__).parent / "_native.pyi").read_text())
-    listed = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-    assert set(listed) == public(vars(_native))
-    for name, node in listed.items():
-        if isinstance(node, ast.ClassDef):
-            members = {member.name for member in node.body if isinstance(member, ast.FunctionDef)}
-            assert public(members) == public(vars(getattr(_native, name))), name
