@@ -7,13 +7,19 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t least_speculated = 64;  // tiles
-constexpr std::int64_t run_bytes = std::int64_t{1} << 20, least_runs = 32;
+struct Runs {
+  std::int64_t bytes, least;  // of a run, and how many there are at least
+};
+constexpr Runs short_runs{std::int64_t{1} << 18, 64}, long_runs{std::int64_t{1} << 20, 32};
+constexpr std::int64_t few_queries = 4;  // that wait for memory
 
 /// Tiles that a block visits one after another. Reading rows in order is up to three times as fast as in leaps of a tile, and a split
-/// has enough runs for the rows of the first ones to be like the others.
-std::int64_t run_length(std::int64_t tiles, std::int64_t row_bytes) noexcept {
-  return std::clamp<std::int64_t>(run_bytes / (tile_rows * row_bytes), 1,
-                                  std::max<std::int64_t>(tiles / least_runs, 1));
+/// has enough runs for the rows of the first ones to be like the others. Long runs are for few queries alone: thresholds that come from
+/// fewer runs are looser, which for 500 queries with k = 1000 of 100,000 rows doubled the candidates.
+std::int64_t run_length(std::int64_t tiles, std::int64_t row_bytes, std::int64_t queries) noexcept {
+  const Runs& runs = queries <= few_queries ? long_runs : short_runs;
+  return std::clamp<std::int64_t>(runs.bytes / (tile_rows * row_bytes), 1,
+                                  std::max<std::int64_t>(tiles / runs.least, 1));
 }
 
 bool any_eligible(const SearchBatch& batch, std::int64_t tile) noexcept {
@@ -39,7 +45,8 @@ class TileVisits {
  public:
   TileVisits(const FilterPass& pass, Filter& filter, Range range, std::int64_t block)
       : batch_(pass.batch), filter_(filter), range_(range),
-        run_(run_length(count(), find_host_precision(pass.precision)->width(pass.batch.spec.corpus.cols))),
+        run_(run_length(count(), find_host_precision(pass.precision)->width(pass.batch.spec.corpus.cols),
+                        filter.block().queries)),
         runs_(count() / run_), order_(runs_), panels_(filter.panels(pass.batch.queries, block)),
         query_panels_((filter.block().queries + pass.batch.kernels.query_lanes - 1) / pass.batch.kernels.query_lanes) {}
   std::int64_t count() const noexcept { return range_.end - range_.begin; }
