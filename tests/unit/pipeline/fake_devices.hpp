@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +24,8 @@ struct State {
       memory;                           // bytes, and the ordinal of the device that they are said to be of
   std::int64_t query_bytes = 1000;      // that a query takes, beside the rows of the corpus
   std::int64_t most_bytes = INT64_MAX;  // more is refused
-  int refuse_after = -1;                // sessions refuse once after so many batches
-  int refused = 0;
+  std::atomic<int> refuse_after{-1};    // sessions refuse once after so many batches
+  std::atomic<int> refused{0};
   std::vector<std::int64_t> batches;  // queries of each batch that was begun
   std::vector<void*> streams;         // of the specs
   void* capturing = nullptr;
@@ -33,6 +34,16 @@ struct State {
   std::string refusal;                    // why no algorithm takes a selection; empty: all do
   std::int64_t most_strings = INT64_MAX;  // queries that searches of strings take; the host has the others
   std::atomic<int> selections{0}, string_runs{0}, rank_runs{0};  // that devices were given
+
+  /// Both devices add to the lists at once.
+  template <class Value>
+  void note(std::vector<Value>& list, Value value) {
+    const std::lock_guard lock(mutex_);
+    list.push_back(value);
+  }
+
+ private:
+  std::mutex mutex_;
 };
 
 class FakeSession final : public Session {
@@ -40,7 +51,7 @@ class FakeSession final : public Session {
   FakeSession(State& state, std::unique_ptr<Session> session, std::int64_t row_bytes)
       : state_(state), session_(std::move(session)), row_bytes_(row_bytes) {}
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
-    state_.batches.push_back(static_cast<std::int64_t>(rows.size()));
+    state_.note(state_.batches, static_cast<std::int64_t>(rows.size()));
     queries_ = static_cast<std::int64_t>(rows.size()) * state_.query_bytes;
     refuse(queries_ > state_.most_bytes);
     session_->prepare_queries(queries, rows);
@@ -122,13 +133,13 @@ class FakeDevice final : public Backend, DeviceBackend, SearchBackend, SelectBac
   }
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                        ThreadPool& thread_pool) const override {
-    state_.streams.push_back(spec.stream);
+    state_.note(state_.streams, spec.stream);
     return cpu_backend().search().prepare_corpus(spec, plan, thread_pool);
   }
   std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                 std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
                                 Stats& stats) const override {
-    state_.streams.push_back(spec.stream);
+    state_.note(state_.streams, spec.stream);
     auto session = cpu_backend().search().open(spec, plan, precision, std::move(kept), thread_pool, stats);
     return session ? std::make_unique<FakeSession>(state_, std::move(session),
                                                    row_bytes({.cols = spec.corpus.cols, .dtype = spec.corpus.dtype}))
