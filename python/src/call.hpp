@@ -55,7 +55,8 @@ class Poll {
     // A poll may wait a whole switch interval (5 ms) for a busy interpreter: few enough to cost nothing,
     // often enough that a signal is seen well within 100 ms.
     const auto now = std::chrono::steady_clock::now();
-    if (done < total && now - last_ < std::chrono::milliseconds(40)) return true;
+    const bool end = done >= total && !callback_.is_none();  // of a signal there the interpreter hears as soon
+    if (!end && now - last_ < std::chrono::milliseconds(40)) return true;
     last_ = now;
     const GilAcquire gil;
     if (PyErr_CheckSignals() != 0) return keep_error();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -165,14 +166,14 @@ class Corpus:
             )  # fmt: skip
             if usual:
                 self._usual = k, options
-        columns, namespace = self._native.shape[0] + options.first_id, _namespaces.of(queries)
+        native, columns, namespace = self._native, self._native.shape[0] + options.first_id, _namespaces.of(queries)
         if rows.cuda_device < 0:
-            return _results.neighbors(self._native.knn(rows, options), copied, columns, namespace)
-        native = _namespaces.search(
-            namespace, (rows.shape[0], options.k), options.pad, self._native.distance_type(rows, options),
-            lambda out: self._native.knn_into(rows, options, out),
+            return _results.neighbors(native.knn(rows, options), copied, columns, namespace)
+        found = _namespaces.search(
+            namespace, (rows.shape[0], options.k), options.pad, native.distance_type(rows, options),
+            partial(native.knn_into, rows, options),
         )  # fmt: skip
-        return _results.neighbors(native, copied, columns)
+        return _results.neighbors(found, copied, columns)
 
     def knn_graph(
         self,

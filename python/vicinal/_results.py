@@ -336,7 +336,9 @@ def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int, name
 
 def at(namespace: Any, *arrays: Any) -> tuple[Any, ...]:
     """Arrays of the host where results belong; None: where they are."""
-    return arrays if namespace is None else tuple(None if array is None else namespace.like(array) for array in arrays)
+    if namespace is None or type(namespace) is _namespaces.Numpy:
+        return arrays
+    return tuple(None if array is None else namespace.like(array) for array in arrays)
 
 
 def stats_of(native: dict, copied_bytes: int) -> Stats:

@@ -31,6 +31,8 @@ struct Backend {
 /// "cuda:0,cuda:1"; else one. Throws InvalidArgument for a list of an unknown name, of devices of two kinds, or of one CUDA device twice; DeviceError for
 /// "cuda:all" where there are none.
 std::vector<std::string> device_names(const std::string& device);
+/// It returns the same where they are several; none where it is one.
+std::vector<std::string> several_devices(const std::string& device);
 /// It returns the backend that searches for Execution::device, the first of several; "auto" is the CPU, and then nothing is loaded. Throws DeviceError
 /// for one that is absent, InvalidArgument for an unknown name.
 const Backend& find_backend(const std::string& device);

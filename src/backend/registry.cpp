@@ -106,7 +106,15 @@ std::vector<std::string> device_names(const std::string& asked) {
   return names;
 }
 
+std::vector<std::string> several_devices(const std::string& asked) {
+  std::vector<std::string> names;
+  if (find_entry(asked) == nullptr) names = device_names(asked);
+  if (names.size() < 2) names.clear();
+  return names;
+}
+
 const Backend& find_backend(const std::string& asked) {
+  if (const Backend* backend = find_entry(asked)) return *backend;  // as most calls have it: no list is made
   const std::string device = device_names(asked).front();
   if (device == "auto") return backends[0].get();
   if (const Backend* backend = find_entry(device)) return *backend;

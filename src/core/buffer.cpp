@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "core/kept_bytes.hpp"
@@ -27,33 +27,38 @@ void* map_bytes(std::size_t bytes, int more) noexcept {
   if (bytes >= huge_from) madvise(at, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
   return at;
 }
-/// KeptBlocks are the small buffers that a thread has given back and may have again, each of the size that it had.
+#if defined(VICINAL_SANITIZED)
+constexpr std::size_t kept_to = 0;  // a sanitizer sees what is used after it was given back
+#else
+constexpr std::size_t kept_to = 16 << 10;
+#endif
+constexpr std::size_t line = 64;
+constexpr std::size_t lines(std::size_t bytes) noexcept { return (bytes + line - 1) / line; }
+
+/// KeptBlocks are the small buffers that a thread has given back and may have again, in a list for each number of cache lines.
 class KeptBlocks {
  public:
   ~KeptBlocks() {
     clear();
     ended = true;
   }
-  /// Null where none is of this size.
-  void* take(std::size_t bytes) noexcept {
-    for (Block& block : blocks_)
-      if (block.bytes == bytes) {
-        block.bytes = 0;
-        return std::exchange(block.at, nullptr);
-      }
-    return nullptr;
+  /// Null where none has so many lines.
+  void* take(std::size_t lines) noexcept {
+    Block* const block = first_[lines];
+    if (block == nullptr) return nullptr;
+    first_[lines] = block->next;
+    --count_;
+    return block;
   }
-  /// It keeps the block in place of the one that it has had longest.
-  void keep(void* at, std::size_t bytes) noexcept {
-    Block& block = blocks_[next_++ % std::size(blocks_)];
-    std::free(block.at);
-    block = {at, bytes};
+  void keep(void* at, std::size_t lines) noexcept {
+    if (count_ == most) clear();  // they are of searches that are over, or of one that takes more than can be kept
+    first_[lines] = new (at) Block{first_[lines]};
+    ++count_;
   }
   void clear() noexcept {
-    for (Block& block : blocks_) {
-      std::free(block.at);
-      block = {};
-    }
+    for (Block*& first : first_)
+      while (first != nullptr) std::free(std::exchange(first, first->next));
+    count_ = 0;
   }
   /// The calling thread's; null in its last moments, when buffers of other objects may still end.
   static KeptBlocks* here() noexcept {
@@ -64,25 +69,18 @@ class KeptBlocks {
 
  private:
   struct Block {
-    void* at = nullptr;
-    std::size_t bytes = 0;
+    Block* next;
   };
+  static constexpr int most = 48;
   inline static thread_local bool ended = false;
-  Block blocks_[32];
-  std::size_t next_ = 0;
+  Block* first_[lines(kept_to) + 1] = {};
+  int count_ = 0;
 };
-
-#if defined(VICINAL_SANITIZED)
-constexpr std::size_t kept_to = 0;  // a sanitizer sees what is used after it was given back
-#else
-constexpr std::size_t kept_to = 16 << 10;
-#endif
-constexpr std::size_t lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
 void* acquire_small(std::size_t bytes) noexcept {
   if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr)
     if (void* const at = kept->take(lines(bytes))) return at;
-  return std::aligned_alloc(64, lines(bytes));
+  return std::aligned_alloc(line, lines(bytes) * line);
 }
 void release_small(void* at, std::size_t bytes) noexcept {
   if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr) return kept->keep(at, lines(bytes));

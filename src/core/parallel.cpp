@@ -228,7 +228,7 @@ void ThreadPool::poll(std::uint64_t work) {
 }
 
 void ThreadPool::ask(bool always) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = CoarseClock::now();
   if (!always && now - polled_ < std::chrono::milliseconds(10)) return;
   polled_ = now;
   if (progress_) ++callback_epoch();

@@ -2,12 +2,12 @@
 // Results never depend on how pieces meet threads.
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "core/coarse_clock.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -47,7 +47,7 @@ class ThreadPool {
   std::atomic<std::uint64_t> done_{0};
   std::atomic<bool> cancelled_{false};
   std::thread::id caller_;
-  std::chrono::steady_clock::time_point polled_;
+  CoarseClock::time_point polled_;
   std::unique_ptr<Arena> arena_;
 };
 

@@ -1,19 +1,18 @@
 // What the system says of itself, asked again when the last answer is old: a file of /proc or of a cgroup takes longer to read than a small search.
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <cstdint>
+
+#include "core/coarse_clock.hpp"
 
 namespace vicinal {
 
-/// An answer that is at most 10 ms old. Calls may come from any thread.
+/// An answer that is at most 10 ms and a tick of the clock old. Calls may come from any thread.
 class Recent {
  public:
   template <class Ask>
   std::int64_t get(const Ask& ask) {
-    const std::int64_t now =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-            .count();
+    const std::int64_t now = CoarseClock::now().time_since_epoch().count();
     const std::int64_t asked = asked_.load(std::memory_order_acquire);
     if (asked != 0 && now - asked < longest) return answer_.load(std::memory_order_relaxed);
     const std::int64_t answer = ask();

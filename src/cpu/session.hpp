@@ -21,6 +21,9 @@ class CpuSession final : public Session {
              Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
              Stats& stats);
   ~CpuSession() override;
+  /// A session is as short-lived as its buffers, and comes from where they do.
+  static void* operator new(std::size_t bytes) { return acquire_bytes(bytes); }
+  static void operator delete(void* at, std::size_t bytes) noexcept { release_bytes(at, bytes); }
 
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override;
   void prepare_corpus(std::int64_t first, std::int64_t count) override;

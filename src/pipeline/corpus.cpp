@@ -60,7 +60,7 @@ struct Corpus::State {
 };
 
 Prepared prepare(const Points& rows, const CorpusOptions& options) {
-  if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
+  if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return prepare_on_devices(rows, options, devices);
   const KnnOptions search{
       .metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};

@@ -14,7 +14,7 @@
 namespace vicinal {
 
 Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options) try {
-  if (const std::vector<std::string> devices = device_names(options.search.run.device); devices.size() > 1)
+  if (const std::vector<std::string> devices = several_devices(options.search.run.device); !devices.empty())
     return graph_on_devices(rows, prepared, options, devices);
   const Backend& backend = find_backend(options.search.run.device);
   check_graph_search(backend, rows, options);

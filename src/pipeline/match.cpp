@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <limits>
 #include <new>
 #include <utility>
@@ -251,7 +250,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
   if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
-  if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
+  if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return match_on_devices(images, pairs, options, devices);
   const MatchSpec spec{.images = images,
                        .pairs = pairs,

@@ -156,9 +156,10 @@ SearchPlan start_plan(const Backend& backend, const ProblemShape& problem, const
   SearchPlan plan = open_plan(backend, options);
   if (problem.made != nullptr)
     plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
-  Execution run = with_environment(options.run);
-  check_filter(run.filter);
+  Execution run = options.run;
   run.instruction_set = plan.instruction_set;
+  run = with_environment(std::move(run));
+  check_filter(run.filter);
   proposal = backend.search().propose(problem, run, options.proof);
   plan.multiples = proposal.multiples;
   plan.cascade = proposal.cascade;

@@ -47,8 +47,8 @@ Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Sha
 template <class Corpus, class PlanShare>
 std::optional<Plan> by_devices(const Corpus& corpus, const Shape& queries, const KnnOptions& options, bool by_queries,
                                const PlanShare& plan_share) {
-  const std::vector<std::string> devices = device_names(options.run.device);
-  if (devices.size() < 2) return std::nullopt;
+  const std::vector<std::string> devices = several_devices(options.run.device);
+  if (devices.empty()) return std::nullopt;
   const Share share = share_of(shape_of(corpus), queries, options, by_queries, devices);
   return plan_of_devices(shape_of(corpus), queries, options, share, devices,
                          [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <new>
 
 #include "core/fpenv.hpp"
@@ -171,7 +170,7 @@ class RangeRun {
 CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
                           const RangeOptions& options) try {
   check_radius(radius);
-  if (const std::vector<std::string> devices = device_names(options.search.run.device); devices.size() > 1)
+  if (const std::vector<std::string> devices = several_devices(options.search.run.device); !devices.empty())
     return range_on_devices(corpus, prepared, queries, radius, options, devices);
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;

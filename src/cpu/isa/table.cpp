@@ -36,8 +36,9 @@ bool runs_here(const InstructionSet& set) {
 }
 
 const InstructionSet& find_instruction_set(const std::string& name) {
+  const bool best = name == "auto";
   for (const InstructionSet& set : sets) {
-    if (name == "auto" ? runs_here(set) : name == set.name) {
+    if (best ? runs_here(set) : name == set.name) {
       if (!runs_here(set)) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
       return set;
     }

@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "cpu/isa/bits.hpp"
 #include "cpu/isa/kernels.hpp"
@@ -22,7 +23,7 @@ struct VectorTables {
 
 /// What a user calls an instruction set: tables that run on the same processors.
 struct InstructionSet : VectorTables {
-  const char* name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
+  std::string_view name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
   const Int8Kernels& int8;
   double int8_gain;  // speed of an int8 tile beside one of floats
 

@@ -84,37 +84,30 @@ bool takes_bytes(const ProblemShape& problem) {
   return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
 }
 
-/// The precisions of the host from this one on.
-std::vector<Precision> cascade_from(Precision first) {
-  std::vector<Precision> cascade;
-  for (const HostPrecision& one : host_precisions)
-    if (one.precision >= first) cascade.push_back(one.precision);
-  return cascade;
-}
-
 /// It throws Unsupported for a filter by name that only other devices have.
 void check_host_filter(const std::string& filter) {
-  std::vector<std::string> here{"auto"};
-  for (const HostPrecision& one : host_precisions) here.push_back(precision_name(one.precision));
-  for (const PrecisionRow& row : precision_rows)
-    if (filter == row.name && find_host_precision(row.precision) == nullptr)
-      fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on cpu; filters there: ", joined(here)));
+  for (const PrecisionRow& row : precision_rows) {
+    if (filter != row.name || find_host_precision(row.precision) != nullptr) continue;
+    std::vector<std::string> here{"auto"};
+    for (const HostPrecision& one : host_precisions) here.push_back(precision_name(one.precision));
+    fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on cpu; filters there: ", joined(here)));
+  }
 }
 
-std::vector<Precision> choose_cascade(const ProblemShape& problem, const Execution& run, Proof proof,
-                                      const InstructionSet& set) {
-  if (ranks_every_pair(problem, run, proof)) return cascade_from(Precision::canonical);
+/// The precision that a search begins with. Those of the host that are finer follow it.
+Precision first_precision(const ProblemShape& problem, const Execution& run, Proof proof, const InstructionSet& set) {
+  if (ranks_every_pair(problem, run, proof)) return Precision::canonical;
   const bool any = run.filter == "auto";
   check_host_filter(run.filter);
   const Costs cost = costs_of(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
-  if (any && !pays && !problem.prepared) return cascade_from(Precision::canonical);  // what is kept is packed already
+  if (any && !pays && !problem.prepared) return Precision::canonical;  // what is kept is packed already
   const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
-  const Costs paired = costs_of(problem, problem.symmetric);
+  const Costs paired = problem.symmetric ? costs_of(problem, true) : cost;
   const Precision asked = precision_of(run.filter);
   const bool coded = any ? narrow && (problem.prepared || paired.bytes < paired.filter) : !in_floats(asked);
-  if (!coded || !takes_bytes(problem)) return cascade_from(Precision::f32);
-  return cascade_from(in_codes(asked) ? asked : Precision::int8);
+  if (!coded || !takes_bytes(problem)) return Precision::f32;
+  return in_codes(asked) ? asked : Precision::int8;
 }
 
 /// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes that are forced by name have
@@ -152,12 +145,14 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   const InstructionSet& set = find_instruction_set(run.instruction_set);
   Proposal proposal;
   proposal.multiples = {.queries = set.floats.query_lanes, .rows = tile_rows};
-  const std::vector<Precision> cascade = choose_cascade(problem, run, proof, set);
+  const Precision first = first_precision(problem, run, proof, set);
   proposal.techniques.kd_tree = takes_tree(problem, run, proof);
   proposal.techniques.bit_counts = takes_bit_counts(problem, run, proof);
-  for (const Precision precision : cascade)
-    if (!has_filter(precision) || (!proposal.techniques.kd_tree && problem.has_rows_of(precision)))
-      proposal.cascade.push_back(precision_name(precision));
+  for (const HostPrecision& one : host_precisions) {
+    const bool filtered = !proposal.techniques.kd_tree && problem.has_rows_of(one.precision);
+    if (one.precision >= first && (filtered || !has_filter(one.precision)))
+      proposal.cascade.push_back(precision_name(one.precision));
+  }
   const bool int8 = in_codes(precision_of(proposal.cascade.front())), filters = proposal.cascade.size() > 1;
   proposal.techniques.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
   proposal.rotated = int8 && run.filter == rotated_filter;
