@@ -87,6 +87,9 @@ struct BoundsView {
   double* largest;          // largest proved |filter distance - true distance| (0 on the canonical precision)
   std::int64_t* found =
       nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
+  /// Or null. Where a session knows every query of the batch to be proved it may say so here, and the largest error of all in largest[0], in place of
+  /// all the rest: of many queries that is memory which is not touched.
+  bool* all_proved = nullptr;
 };
 
 /// A RangeView says where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).

@@ -64,9 +64,9 @@ VICINAL_HOST_DEVICE inline float group_threshold(const GroupCoeffs& query, const
 }
 
 /// At most the t of a row with this term and product, as int8_distance has it of a sum from the row's bias on.
-VICINAL_HOST_DEVICE inline float product_distance(float term, std::int32_t product, double unit) noexcept {
+VICINAL_HOST_DEVICE inline float product_distance(float term, double product, double unit) noexcept {
   if (term == std::numeric_limits<float>::infinity()) return term;  // of a masked row
-  const double wide = static_cast<double>(term), products = unit * static_cast<double>(product);
+  const double wide = static_cast<double>(term), products = unit * product;
   return down32(wide - products - (std::fabs(wide) + std::fabs(products)) * 0x1p-50);
 }
 

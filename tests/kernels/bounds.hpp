@@ -6,6 +6,7 @@
 
 #include "cuda/search/output/range.cuh"
 #include "cuda/search/prepare/prepare.hpp"
+#include "cuda/search/rerank/refine.cuh"
 
 namespace bounds {
 using namespace vicinal;
@@ -28,6 +29,30 @@ struct Check {
   int lost_bits;    // of the sums of its kernel
   Tally* tally;
 };
+
+/// The product of the packed bytes of a row and of a query, which are those or its second ones.
+__device__ inline int product_of(const SearchArgs& args, std::uint32_t position, std::uint32_t query,
+                                 const std::int8_t* of_queries) {
+  const auto width = static_cast<int>(args.rows.width), slab = width == 64 ? 64 : 128;
+  const auto byte = [&](const std::int8_t* bytes, std::uint32_t of, int col) -> int {
+    const int line = static_cast<int>(of % tile_rows), in_slab = col % slab;
+    const std::int64_t tile = static_cast<std::int64_t>(of - static_cast<std::uint32_t>(line)) * width;
+    return bytes[tile + (col - in_slab) * tile_rows + line * slab + swizzled_chunk(slab, line, in_slab / 16) * 16 +
+                 in_slab % 16];
+  };
+  int sum = 0;
+  for (int col = 0; col < width; ++col) sum += byte(args.rows.bytes, position, col) * byte(of_queries, query, col);
+  return sum;
+}
+
+/// Whether the query's two bytes exclude the row at a key that is its own.
+__device__ inline bool refinement_excludes(const Check& c, const Candidate& one, double key) {
+  const PreparedMatrix& queries = c.args.queries;
+  if (queries.two_bytes == nullptr) return false;
+  return two_bytes_exclude(c.args, one.query, one.position, product_of(c.args, one.position, one.query, queries.bytes),
+                           product_of(c.args, one.position, one.query, queries.second_bytes),
+                           theta_of_key(c.args.model, key, queries.quantized[one.query].scale));
+}
 
 /// Whether this sum of a pair passes the thresholds of a key that is its own.
 __device__ inline bool passes(const Check& c, const Candidate& one, double key) {
@@ -63,17 +88,6 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
   return one.sum >= (threshold & ~c.lost_bits);
 }
 
-/// The product of the packed bytes of a row and a query of one slab.
-__device__ inline int product_of(const SearchArgs& args, std::uint32_t position, std::uint32_t query) {
-  const auto slab = static_cast<int>(args.rows.width);
-  const auto byte = [&](const PreparedMatrix& matrix, std::uint32_t of, int col) -> int {
-    const int line = static_cast<int>(of % tile_rows);
-    return matrix.bytes[static_cast<std::int64_t>(of) * slab + swizzled_chunk(slab, line, col / 16) * 16 + col % 16];
-  };
-  int sum = 0;
-  for (int col = 0; col < slab; ++col) sum += byte(args.rows, position, col) * byte(args.queries, query, col);
-  return sum;
-}
 struct OpenGroups {
   SearchArgs args;
   Candidate* candidates;
@@ -95,7 +109,7 @@ __global__ void open_groups(OpenGroups o) {
           o.args.rows.tile_metadata[row.position / tile_rows].terms[row.position % tile_rows] ==
               static_cast<float>(infinite))
         continue;
-      row.sum = product_of(o.args, row.position, row.query);
+      row.sum = product_of(o.args, row.position, row.query, o.args.queries.bytes);
       if (row.sum > one.sum) atomicAdd(&o.tally->wrong, 1ull);
       o.opened[first + count++] = row;
     }
@@ -127,7 +141,7 @@ __global__ void __launch_bounds__(match_threads) check_found(Check c) {
     ++pairs;
     const double key = folded_key(
         c.ranking, value_of_sum(c.ranking, total, args.queries.order[one.query], args.rows.order[one.position]));
-    if (!is_finite(key) || passes(c, one, key)) continue;
+    if (!is_finite(key) || (passes(c, one, key) && !refinement_excludes(c, one, key))) continue;
     ++wrong;
     c.tally->first_query = args.queries.order[one.query];
     c.tally->first_row = args.rows.order[one.position];
@@ -164,16 +178,17 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   DeviceBuffer<Slot, Device> slots(device);
   args.slots = slots.reserve(1);
 
+  const FilterBlock block = kernel.block(args, false);
   Filter f{.args = args,
            .last = rows.matrix.tiles(),
            .part = 1,
            .parts = rows.matrix.tiles(),
-           .blocks = padded_to_blocks(queries.rows) / block_queries,
+           .blocks = (queries.rows + block.queries - 1) / block.queries,
            .everything = true};
   const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts),
-                     width = rows.matrix.width, workers = grid * kernel.writing_warps;
+                     width = rows.matrix.width, workers = grid * block.writing_warps;
   const float largest = kernel.largest_threshold(width <= 128);
-  f.room = (f.blocks * f.parts + grid - 1) / grid * block_queries * tile_rows * grid / workers;
+  f.room = (f.blocks * f.parts + grid - 1) / grid * block.queries * tile_rows * grid / workers;
   DeviceBuffer<Candidate, Device> candidates(device);
   DeviceBuffer<std::uint32_t, Device> used(device);
   f.candidates = candidates.reserve(f.room * workers);

@@ -85,6 +85,12 @@ __device__ __forceinline__ void wait_for_products(int (&sums)[64]) {
   for (int i = 0; i < 64; ++i) asm volatile("" : "+r"(sums[i])::"memory");
 }
 
+/// Until all but the last `pending` groups of products have read their operands; their sums are still under way.
+template <int pending>
+__device__ __forceinline__ void wait_for_operands() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
 // The 64 sums of a thread as wgmma names them, and as operands %0 to %63.
 #define VICINAL_SUMS_TEXT                                                                \
   "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,"      \
@@ -151,6 +157,12 @@ void wait_for_products(int (&)[64]) {
   __syncwarp();
   simt::wait_for_issued(pending);
   __syncwarp();  // one instruction of the warp
+}
+template <int pending>
+void wait_for_operands() {
+  __syncwarp();
+  simt::wait_for_issued(pending);
+  __syncwarp();
 }
 inline void wgmma_64x128x32(int (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
   simt::Products one{.sums = d, .rows = {}, .columns = b, .add = add};

@@ -128,16 +128,17 @@ class FilterPasses {
   template <bool sampling>
   void run(Filter f, bool speculates = false) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
-    f.blocks = (f.args.queries.count + block_queries - 1) / block_queries;
+    const FilterBlock block = kernel_->block(f.args, sampling);
+    f.blocks = (f.args.queries.count + block.queries - 1) / block.queries;
     const Units units = f.everything ? small_units(tiles, f.blocks, workers) : even_units(tiles, f.blocks, workers);
     f.part = units.tiles;
     f.parts = units.parts;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t segments = grid * kernel_->writing_warps;
+    const std::int64_t segments = grid * block.writing_warps;
     if constexpr (!sampling) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most =
-          (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / segments;
+          (f.blocks * f.parts + grid - 1) / grid * f.part * block.queries * tile_rows * grid / segments;
       f.room = std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates) / segments,
                         f.everything ? most : 0);
       f.candidates = candidates_.reserve(f.room * segments);

@@ -94,7 +94,7 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
   const auto k = static_cast<double>(problem.k);
-  if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch) &&
+  if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
       at_once(plan, problem.corpus.rows, problem.prepared))
     return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +

@@ -22,6 +22,7 @@
 #include "cuda/search/prepare/prepare.hpp"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/labels.cuh"
+#include "cuda/search/rerank/refine.cuh"
 #include "cuda/search/rerank/rerank.cuh"
 #include "cuda/search/rerank/rerank_long.cuh"
 #include "cuda/select/select.hpp"
@@ -210,10 +211,19 @@ class CudaSession final : public Session {
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
     const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
-    const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.matrix.count <= device_.multiprocessors;
-    const int threads = few || labelled || spec_.k > 1024 ? rerank_threads : spec_.k > 32 ? 128 : 64;
-    launch(rerank_kernel(s.ranking, wide_), queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
+    const std::int64_t count = queries_.matrix.count;
+    const int threads = count <= device_.multiprocessors || labelled || spec_.k > 1024 ? rerank_threads
+                        : spec_.k > 32                                                 ? 128
+                                                                                       : 64;
+    const auto rerank = [&](bool all) {
+      const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = all};
+      launch(rerank_kernel(s.ranking, wide_), count, threads, rerank_memory(words, spec_.k, wide_), s);
+    };
+    if (last && !labelled && queries_.matrix.two_bytes != nullptr) {
+      rerank(false);
+      launch(refine_candidates, count, refine_threads, 0, args());
+    }
+    rerank(last);
   }
 
   /// The lists of a batch to the caller. Returns how many of its queries are to be searched again.
@@ -251,7 +261,8 @@ class CudaSession final : public Session {
       if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8);
       device_.wait();
     }
-    if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
+    if (bounds.found != nullptr && !(bounds.all_proved != nullptr && *bounds.all_proved))
+      count_found(out, numbers_, there, bounds.found);
     stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, there);
     return note(counters);
   }
@@ -330,11 +341,12 @@ class CudaSession final : public Session {
 
   /// Results that stay on the device cannot be read by certify: what it would find is said here.
   void write_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
-    std::fill_n(bounds.largest, count, 0.0);
+    const auto lost = static_cast<std::int64_t>(counters.given_up + counters.missed);
+    const bool none = std::exchange(lost_, lost) == lost, few_words = none && bounds.all_proved != nullptr;
+    if (few_words) *bounds.all_proved = true;
+    std::fill_n(bounds.largest, few_words ? 1 : count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (const auto lost = static_cast<std::int64_t>(counters.given_up + counters.missed);
-        std::exchange(lost_, lost) == lost)
-      return void(std::fill_n(bounds.verified_radius, count, infinite));
+    if (none) return void(std::fill_n(bounds.verified_radius, few_words ? 0 : count, infinite));
     device_.out(bounds.verified_radius, facts_.data() + counter_words, count * 8);
     device_.wait();
     std::replace_if(

@@ -84,6 +84,8 @@ class EmulatedBackend final : public IdleBackend, StringBackend {
 
   /// Rows of a chunk, and queries of a batch, that it has memory for.
   std::int64_t most_rows = INT64_MAX, most_queries = INT64_MAX;
+  /// Slots that it proposes for candidates of a query: of few, some hundred rows pass in several parts.
+  std::int64_t most_slots = INT64_MAX;
   /// Searches that it begins before it fails.
   mutable std::atomic<std::int64_t> left_before_failing{INT64_MAX};
   mutable std::int64_t queries_of_strings = 0;  // that it searched for
@@ -99,10 +101,13 @@ class EmulatedBackend final : public IdleBackend, StringBackend {
   bool holds(const void* memory) const override { return memory != nullptr && device_.holds(memory); }
 
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
-    return cuda::propose(name_, INT64_MAX, problem, run, proof, [&](Precision precision) {
+    Proposal proposal = cuda::propose(name_, INT64_MAX, problem, run, proof, [&](Precision precision) {
       return cuda::filter_refusal(name_, device_.usable, precision, filter_sum_of(problem.metric), problem.corpus.cols,
                                   run.instruction_set, device_.shared_bytes);
     });
+    proposal.slots = std::min(proposal.slots, most_slots);
+    proposal.float_slots = std::min(proposal.float_slots, most_slots);
+    return proposal;
   }
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return cuda::search_seconds(plan, problem);

@@ -19,6 +19,7 @@ using namespace vicinal;
 struct Launches {
   std::int64_t guessed = 0, refined = 0, proved = 0,
                gathered = 0;  // thresholds of a sample or of a first part, and rows of queries that were searched again
+  std::int64_t slabs = 0, two_bytes = 0;  // filters of rows of several slabs, and refinements of what they left
 };
 
 /// With what a search of vectors asks for besides.
@@ -34,6 +35,11 @@ struct Device : emulated::Device {
       if constexpr (std::is_same_v<Args, cuda::SpeculativeThresholds>) ++device->seen.guessed;
       if constexpr (std::is_same_v<Args, cuda::RefinedThresholds>) ++device->seen.refined;
       if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
+      if constexpr (std::is_same_v<Args, cuda::Filter>)
+        device->seen.slabs +=
+            kernel == cuda::filter_int8_wgmma_slabs<1> || kernel == cuda::filter_int8_wgmma_slabs<3> ? 1 : 0;
+      if constexpr (std::is_same_v<Args, cuda::SearchArgs>)
+        device->seen.two_bytes += kernel == cuda::refine_candidates ? 1 : 0;
       std::type_identity_t<Args> given = args;
       if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;
       device->launches(blocks, threads, shared, kernel, given);

@@ -27,27 +27,32 @@ struct Devices {
     h100.runtime().multiprocessors = 12;
     h100.runtime().speculation = {};  // as it is
     wide.runtime().packed_rows = 100;
-    a100.runtime().speculation = wide.runtime().speculation = {.least_k = 3, .deviations = 0, .rows_besides = -1};
-    rtx.runtime().speculation = {.least_k = 1, .deviations = 0, .rows_besides = -1000};
+    a100.runtime().speculation =
+        wide.runtime().speculation = {.least_k = 3, .least_k_of_long_rows = 3, .deviations = 0, .rows_besides = -1};
+    rtx.runtime().speculation = {.least_k = 1, .least_k_of_long_rows = 1, .deviations = 0, .rows_besides = -1000};
   }
   struct Seen {
-    std::int64_t few = 0, guessed = 0, again = 0;
+    std::int64_t few = 0, guessed = 0, again = 0, slabs = 0, two_bytes = 0;
   };
-  /// Batches that the kernels for few queries answered, searches with guessed thresholds, and queries whose guess missed, so far.
+  /// Batches that the kernels for few queries answered, searches with guessed thresholds, and queries whose guess missed, so far; launches of the
+  /// filter of rows of several slabs, and refinements by the second bytes of queries.
   Seen seen() const {
     Seen seen;
     for (const EmulatedBackend* one : {&h100, &a100, &rtx, &wide}) {
       seen.few += one->answered_by_few();
       seen.guessed += one->runtime().seen.guessed;
       seen.again += one->runtime().seen.gathered;
+      seen.slabs += one->runtime().seen.slabs;
+      seen.two_bytes += one->runtime().seen.two_bytes;
     }
     return seen;
   }
-  /// Rows of a chunk and queries of a batch, of every device.
-  void limit(std::int64_t rows, std::int64_t queries) {
+  /// Rows of a chunk, queries of a batch and slots of a query, of every device.
+  void limit(std::int64_t rows, std::int64_t queries, std::int64_t slots) {
     for (EmulatedBackend* one : {&h100, &a100, &rtx, &wide}) {
       one->most_rows = rows;
       one->most_queries = queries;
+      one->most_slots = slots;
     }
   }
 };
@@ -198,7 +203,8 @@ struct Conditions {
 /// A corpus, kept or for one call, and searches of it.
 class Walk {
  public:
-  Walk(Metric metric, unsigned seed) : draw_(metric, seed) {
+  /// wide: of rows of several slabs, and of more queries than blocks of threads share.
+  Walk(Metric metric, unsigned seed, bool wide = false) : wide_(wide), draw_(metric, seed) {
     const char* const device =
         draw_.one_of({"cuda:0", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:0,cuda:1", "cuda:3,cuda:0,cuda:2"});
     keeps_ = draw_.one_of({true, true, false});
@@ -209,12 +215,17 @@ class Walk {
     rows_ = draw_.one_of<std::int64_t>({4097, 3969, 3968, 3967, 4095, 4096, 127, 128, 129, 1, 2, 600, 8193});
     cols_ = draw_.one_of<std::int64_t>({8, 1, 40, 63, 64, 65, 127, 128, 129});
     if (rows_ * cols_ > (sampled() ? 200000 : 600000)) cols_ = 3;
+    if (wide) {
+      rows_ = draw_.one_of<std::int64_t>({400, 257, 129});
+      cols_ = draw_.one_of<std::int64_t>({784, 129, 192, 256, 257, 384, 511, 512, 640, 768, 896, 1000, 1024, 1025});
+    }
     degenerate_ = draw_.one_of({Degenerate::one, Degenerate::error});
     instruction_set_ = draw_.one_of({"auto", "mma"});
     values_ = draw_.numbers(data_, rows_, cols_);
     corpus_.emplace(values_, cols_, type_, draw_.rarely());
     devices().limit(keeps_ ? INT64_MAX : std::max(draw_.one_of({rows_, rows_ / 3}), least_chunk),
-                    draw_.one_of({INT64_MAX, std::int64_t{32}}));
+                    draw_.one_of({INT64_MAX, std::int64_t{32}}),
+                    wide ? draw_.one_of({std::int64_t{16}, std::int64_t{INT64_MAX}}) : INT64_MAX);
     run_ = {.device = device, .threads = 1, .instruction_set = instruction_set_, .filter = filter()};
     if (keeps_)
       refused_ = outcome_of([&] {
@@ -227,6 +238,7 @@ class Walk {
   void search(int i) {
     const std::int64_t count = draw_.in_turn<std::int64_t>(i, {1, 9, 16, 17, 300});
     asked_ = count > 17 && rows_ > (sampled() ? 200 : 5000) ? 33 : count;
+    if (wide_) asked_ = draw_.in_turn<std::int64_t>(i, {260, 17, 1, 260, 140, 193});
     KnnOptions options{.k = draw_.in_turn<std::int64_t>(i, {1, 10, 20, 64, 65, rows_}),
                        .metric = draw_.metric,
                        .distance_type = draw_.rarely() && draw_.metric != Metric::hamming ? DistanceType::f64
@@ -234,7 +246,9 @@ class Walk {
                        .pad = draw_.one_of({false, true}),
                        .first_id = draw_.one_of<std::int64_t>({0, 7, std::int64_t{1} << 40}),
                        .degenerate = degenerate_};
-    if (options.k > 65 && rows_ > 1000) asked_ = std::min<std::int64_t>(asked_, sampled() ? 1 : 9);
+    if (wide_) options.k = draw_.in_turn<std::int64_t>(i, {10, 1, 100, rows_});
+    if (wide_ && options.k > 100) asked_ = std::min<std::int64_t>(asked_, 140);
+    if (!wide_ && options.k > 65 && rows_ > 1000) asked_ = std::min<std::int64_t>(asked_, sampled() ? 1 : 9);
     Conditions conditions;
     const bool graph = rows_ <= 600 && draw_.rarely();
     if (graph) {
@@ -278,7 +292,10 @@ class Walk {
   }
 
  private:
-  const char* filter() { return draw_.one_of({"auto", "int8", "fp16", "f32", "canonical"}); }
+  const char* filter() {
+    if (wide_) return draw_.one_of({"auto", "int8"});
+    return draw_.one_of({"auto", "int8", "fp16", "f32", "canonical"});
+  }
   /// Nothing but the rows can be refused.
   static KnnOptions plain(KnnOptions options) {
     options.k = 1;
@@ -286,9 +303,10 @@ class Walk {
     return options;
   }
 
-  Kept draw_;
   static constexpr std::int64_t least_chunk = cuda::tile_rows;
 
+  bool wide_;
+  Kept draw_;
   bool keeps_;
   DType type_;
   Data data_;
@@ -319,6 +337,23 @@ TEST_P(EveryState, HasTheBitsOfTheCpu) {
   if (sampled()) return;
   EXPECT_GT(after.guessed, before.guessed);
   EXPECT_GT(after.again, before.again);
+}
+
+TEST_P(EveryState, OfRowsOfSeveralSlabsHasTheBitsOfTheCpu) {
+  if (!cuda::guesses(Precision::int8, filter_sum_of(GetParam()))) return;  // has no filter of slabs
+  const emulated_search::ShownDevices shown(devices().all);
+  const Devices::Seen before = devices().seen();
+  const char* const first = std::getenv("VICINAL_TEST_SEED");
+  const auto begin = static_cast<unsigned>(first == nullptr ? 0 : std::atoi(first));
+  for (unsigned seed = begin; seed < begin + (sampled() ? 1u : 5u) && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Walk walk(GetParam(), seed, true);
+    for (int i = 0; i < (sampled() ? 1 : 2) && !HasFatalFailure(); ++i) walk.search(i);
+  }
+  const Devices::Seen after = devices().seen();
+  if (begin > 0) return;  // the usual states are those of the first seed
+  EXPECT_GT(after.slabs, before.slabs);
+  EXPECT_GT(after.two_bytes, before.two_bytes);
 }
 
 std::vector<Metric> metrics_of_vectors() {

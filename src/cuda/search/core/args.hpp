@@ -52,6 +52,9 @@ struct QuantizedQuery {
 };
 
 inline constexpr int group_rows = 16;
+inline constexpr std::int64_t most_grouped_width =
+    1024;  // bytes of a row whose groups may be tested: its sums are floats, too
+static_assert(most_grouped_width * 128 * 128 <= 1 << 24);
 static_assert(group_rows * groups_a_tile == tile_rows);
 /// Row `i` of a group, within the tile: the rows of which a thread of a warpgroup has the sums.
 VICINAL_HOST_DEVICE inline constexpr int row_of_group(int group, int i) {
@@ -82,6 +85,10 @@ struct PreparedMatrix {
   std::uint8_t* filterable = nullptr;     // queries
   QuantizedQuery* quantized = nullptr;    // queries: of positions
   double* values = nullptr;               // queries: fp64, without their mean for correlation
+  // Queries in two bytes a column (core/bound_two_bytes.hpp), by position: the second bytes as the first ones lie, and what is known of both. Null
+  // where nothing is refined.
+  std::int8_t* second_bytes = nullptr;
+  QuantizedQuery* two_bytes = nullptr;
 
   VICINAL_HOST_DEVICE std::int64_t tiles() const { return (count + tile_rows - 1) / tile_rows; }
 };

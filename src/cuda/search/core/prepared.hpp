@@ -16,7 +16,7 @@ template <class Device>
 struct PreparedMatrixBuffers {
   explicit PreparedMatrixBuffers(Device& d)
       : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), tile_metadata(d), largest(d), scales(d), filterable(d),
-        quantized(d), values(d) {}
+        quantized(d), values(d), second_bytes(d), two_bytes(d) {}
   DeviceBuffer<std::byte, Device> rows;
   DeviceBuffer<double, Device> self, mean;
   DeviceBuffer<float, Device> sizes;
@@ -28,11 +28,14 @@ struct PreparedMatrixBuffers {
   DeviceBuffer<std::uint8_t, Device> filterable;
   DeviceBuffer<QuantizedQuery, Device> quantized;
   DeviceBuffer<double, Device> values;
+  DeviceBuffer<std::int8_t, Device> second_bytes;
+  DeviceBuffer<QuantizedQuery, Device> two_bytes;
   PreparedMatrix matrix;
 
   std::int64_t size() const noexcept {
     return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() +
-           tile_metadata.bytes() + scales.bytes() + filterable.bytes() + quantized.bytes() + values.bytes();
+           tile_metadata.bytes() + scales.bytes() + filterable.bytes() + quantized.bytes() + values.bytes() +
+           second_bytes.bytes() + two_bytes.bytes();
   }
 };
 
@@ -51,6 +54,12 @@ struct CudaPreparedCorpus final : PreparedCorpus {
   mutable std::shared_ptr<void> workspaces;
 };
 
+/// Whether rows of this type that the first bytes do not exclude are refined with the queries' second bytes before they are ranked: rows of
+/// more than a slab, four times as long as their bytes.
+constexpr bool refines(Precision precision, DType dtype, std::int64_t dims) {
+  return precision == Precision::int8 && dtype == DType::f32 && dims > 128;
+}
+
 inline std::int64_t padded_to_blocks(std::int64_t count) {
   return (count + block_queries - 1) / block_queries * block_queries;
 }
@@ -68,6 +77,8 @@ inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric 
   if (needs_norms(metric)) total += count * 16;
   if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 4096 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
+  if (queries && refines(precision, shape.dtype, dims))
+    total += padded * (filter_width(precision, dims) + static_cast<std::int64_t>(sizeof(QuantizedQuery)));
   return total;
 }
 

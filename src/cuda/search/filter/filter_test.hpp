@@ -3,7 +3,6 @@
 // of the host.
 #pragma once
 #include <bit>
-#include <cmath>
 #include <random>
 #include <vector>
 
@@ -20,7 +19,7 @@ class FilterTest {
   /// visits: of tiles, a multiple of 4.
   FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits)
       : width_(width), queries_(queries), kernel_(kernel), visits_(visits),
-        room_(static_cast<std::uint32_t>(2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
+        room_(static_cast<std::uint32_t>(2 * 2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
         query_bytes_(static_cast<std::size_t>(block_queries * width)),
         products_(static_cast<std::size_t>(rows * queries)), states_(static_cast<std::size_t>(block_queries)) {
     std::mt19937 random(20261123);
@@ -99,16 +98,21 @@ class FilterTest {
     f.part = visits_ / 2;
     f.parts = 2;
     f.room = room_;
-    const std::int64_t workers = kernel_.writing_warps;
+    f.args.slots = slots.reserve(1);
+    const std::int64_t workers = kernel_.block(f.args, false).writing_warps;
     f.candidates = candidates.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
-    f.args.slots = slots.reserve(1);
     by_groups_ = kernel_.by_groups(f.args);
     // Launches with thresholds and as a sample, and what they left.
-    launch_filter<false>(device, kernel_, Precision::int8, f, 1);
+    const auto launch = [&]<bool sampling>(std::bool_constant<sampling> /*known*/) {
+      const int together = kernel_.block(f.args, sampling).queries;
+      f.blocks = (queries_ + together - 1) / together;
+      launch_filter<sampling>(device, kernel_, Precision::int8, f, 1);
+    };
+    launch(std::false_type());
     f.nearest = nearest.reserve(block_queries * f.groups);
-    launch_filter<true>(device, kernel_, Precision::int8, f, 1);
+    launch(std::true_type());
     candidates_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
     nearest_.resize(static_cast<std::size_t>(queries_ * f.groups));
@@ -169,12 +173,13 @@ class FilterTest {
   bool one_slab() const { return width_ <= 128; }
   float most() const { return kernel_.largest_threshold(one_slab()); }
   float term(std::int64_t row) const { return row_metadata_[row / tile_rows].terms[row % tile_rows]; }
-  int sum(std::int64_t query, std::int64_t row) const {
-    return products_[static_cast<std::size_t>(query * rows + row)] + quick_bias(term(row), 1, most());
-  }
+  int sum(std::int64_t query, std::int64_t row) const { return product(query, row) + quick_bias(term(row), 1, most()); }
   int lost_bits() const { return kernel_.lost_bits(one_slab()); }
+  int product(std::int64_t query, std::int64_t row) const {
+    return products_[static_cast<std::size_t>(query * rows + row)];
+  }
   int candidate_sum(std::int64_t query, std::int64_t row) const {
-    return by_groups_ ? products_[static_cast<std::size_t>(query * rows + row)] : sum(query, row) | lost_bits();
+    return by_groups_ ? product(query, row) : sum(query, row) | lost_bits();
   }
   bool passes(std::int64_t query, std::int64_t row) const {
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
@@ -196,7 +201,7 @@ class FilterTest {
     int largest = INT32_MIN;
     for (int i = 0; i < 16; ++i) {
       const std::int64_t row = tile * tile_rows + group % 2 * 64 + i / 2 * 8 + group / 2 * 2 + i % 2;
-      largest = std::max(largest, products_[static_cast<std::size_t>(query * rows + row)] + int8_bias(term(row), 1));
+      largest = std::max(largest, product(query, row) + int8_bias(term(row), 1));
     }
     return largest;
   }
@@ -205,7 +210,8 @@ class FilterTest {
   const FilterKernel& kernel_;
   int visits_;
   bool by_groups_ = false;
-  std::uint32_t room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit
+  std::uint32_t
+      room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at most
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
   std::vector<int> products_;                         // [query][row]
   TileMetadata row_metadata_[tiles], query_metadata_[tiles];
@@ -215,11 +221,11 @@ class FilterTest {
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab, of one and of two; a block of queries, and half of one, which the warpgroups of wgmma share.
+/// Rows of half a slab, of one, of two and of five; a block of queries, and half of one, which the warpgroups of wgmma share.
 /// visits: as many by default as make rings of buffers begin again.
 template <class Device>
 bool test_filter(Device& device, const FilterKernel& kernel, int visits = 12) {
-  for (const std::int64_t width : {64, 128, 256})
+  for (const std::int64_t width : {64, 128, 256, 640})
     for (const std::int64_t queries : {block_queries, tile_rows}) {
       if (width > 128 && queries < block_queries) continue;
       FilterTest test(width, queries, kernel, visits);

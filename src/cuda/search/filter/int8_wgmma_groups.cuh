@@ -55,12 +55,11 @@ struct GroupBlock {
   }
 };
 
-/// A thread's part of 64 queries, as an operand of its warpgroup. tile: of queries; half: of the tile.
+/// A thread's part of 64 queries, as an operand of its warpgroup. from: where the tile's slab is; half: of the tile.
 template <int slab>
-__device__ __forceinline__ void load_queries(const SearchArgs& args, unsigned tile, int half,
+__device__ __forceinline__ void load_queries(const std::int8_t* from, int half,
                                              std::uint32_t (&operand)[slab / 32][4]) {
   const int line = half * 64 + warp_index() % 4 * 16 + lane_index() / 4;
-  const std::int8_t* const from = args.queries.bytes + static_cast<std::int64_t>(tile) * tile_rows * slab;
 #pragma unroll
   for (int k = 0; k < slab / 32; ++k)
 #pragma unroll
@@ -101,37 +100,48 @@ __device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int f
   return ~(odd << 8 | even) & 0xffffu;
 }
 
+/// What a warp tests of a tile at a time: of two queries, and of two groups of rows a lane, the largest sums and whether they reach thresholds.
+struct TestedGroups {
+  int most[2][2];  // [query][group]
+  bool passed[2][2];
+  __device__ __forceinline__ TestedGroups(const int (&sums)[64], const float (&thresholds)[2][2]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+#pragma unroll
+      for (int g = 0; g < 2; ++g) {
+        most[h][g] = sums[32 * g + 2 * h];
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          most[h][g] = __vimax3_s32(most[h][g], sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]);
+        passed[h][g] = static_cast<float>(most[h][g]) >= thresholds[h][g];
+      }
+  }
+  /// Whether one of the warp's does.
+  __device__ __forceinline__ bool any() const {
+    return __any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1]) != 0;
+  }
+};
+
 /// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, `query` and 8 beyond, and two groups, of which
 /// the first begins at `position`.
 __device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[64], const float (&thresholds)[2][2],
                                             std::uint32_t query, std::uint32_t position, GroupOutput& out) {
-  int most[2][2];
-  bool passed[2][2];
+  const TestedGroups tested(sums, thresholds);
+  if (!tested.any()) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll
     for (int g = 0; g < 2; ++g) {
-      most[h][g] = sums[32 * g + 2 * h];
-#pragma unroll
-      for (int i = 0; i < 8; ++i)
-        most[h][g] = __vimax3_s32(most[h][g], sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]);
-      passed[h][g] = static_cast<float>(most[h][g]) >= thresholds[h][g];
-    }
-  if (!__any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1])) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-#pragma unroll
-    for (int g = 0; g < 2; ++g) {
-      const unsigned lanes = __ballot_sync(all_lanes, passed[h][g]);
+      const unsigned lanes = __ballot_sync(all_lanes, tested.passed[h][g]);
       if (lanes == 0) continue;
       const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(lanes)), which = query + 8 * h;
       if (next > f.room) {
-        if (passed[h][g]) f.args.states[which].overflowed = true;
+        if (tested.passed[h][g]) f.args.states[which].overflowed = true;
         continue;
       }
-      if (passed[h][g])
+      if (tested.passed[h][g])
         out.segment[out.used + static_cast<std::uint32_t>(votes_below(lanes))] = {
-            which, position + 64 * g, most[h][g],
+            which, position + 64 * g, tested.most[h][g],
             rows_that_reach(sums, 32 * g + 2 * h, whole_threshold(thresholds[h][g]))};
       out.used = next;
     }
@@ -176,7 +186,8 @@ __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
     const GroupUnit unit(f, u);
     std::uint32_t queries[slab / 32][4];
-    load_queries<slab>(f.args, unit.block * 2 + static_cast<unsigned>(group / 2), group % 2, queries);
+    const std::int64_t tile_of_queries = unit.block * 2 + static_cast<unsigned>(group / 2);
+    load_queries<slab>(f.args.queries.bytes + tile_of_queries * Block::tile_bytes, group % 2, queries);
     const std::uint32_t query = unit.block * block_queries + static_cast<unsigned>(warp_index() * 16);
     load_group_coeffs(f.args, query, coeffs);
     unsigned tile = unit.tile;

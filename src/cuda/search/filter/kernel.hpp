@@ -7,13 +7,17 @@
 #include "core/bound.hpp"
 #include "core/precision.hpp"
 #include "core/sums.hpp"
+#include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {
 
-struct SearchArgs;
-
 /// Warps of a block that append candidates, at most: memory is planned for so many of each multiprocessor.
 inline constexpr int most_writing_warps = 16;
+
+/// Queries that a block of threads has at a time, and warps of it that append candidates.
+struct FilterBlock {
+  int queries, writing_warps;
+};
 
 /// What is not said of a kernel is so of one by mma.sync, which every device of a build runs.
 struct FilterKernel {
@@ -31,6 +35,12 @@ struct FilterKernel {
   /// Whether it tests groups of rows (core/bound_groups.hpp) in such a search: the sums of its candidates are then without biases, and who
   /// scatters them to slots compares each by itself. Ranges have no slots.
   bool (*by_groups)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return false; };
+  /// Its blocks in such a search or in its sample, where they differ with that; null: they do not.
+  FilterBlock (*block_of)(const SearchArgs& args, bool sampling) = nullptr;
+
+  FilterBlock block(const SearchArgs& args, bool sampling) const {
+    return block_of != nullptr ? block_of(args, sampling) : FilterBlock{block_queries, writing_warps};
+  }
 };
 
 /// The struct of a kernel that every device of a build runs.

@@ -18,12 +18,15 @@ namespace vicinal::cuda {
 struct SpeculationRule {
   std::int64_t least_k = 16;                 // of fewer neighbours proved thresholds take no longer, but of
   std::int64_t few_queries = block_queries;  // at most, for which each further launch costs
+  std::int64_t least_k_of_long_rows = 12;    // of more than a slab: parts would rank rows that are long
   double deviations = 5;  // of a binomial distribution, beyond what is expected of evenly spread rows
   double rows_besides = 4;
   std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
 
-  /// Whether so many neighbours of each query of a batch are guessed.
-  bool guesses(std::int64_t k, std::int64_t queries) const { return k >= least_k || queries <= few_queries; }
+  /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
+  bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
+    return k >= (dims <= 128 ? least_k : least_k_of_long_rows) || queries <= few_queries;
+  }
   /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {
     const double expected = share * static_cast<double>(want),
@@ -76,7 +79,7 @@ inline bool at_once(const Plan& plan, std::int64_t rows, bool prepared) {
 inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t queries, std::int64_t tiles,
                                   std::int64_t dims, std::int64_t k, bool without_self, std::int64_t slots) {
   const std::int64_t want = k + (without_self ? 1 : 0);
-  if (!rule.guesses(k, queries) || slots / tile_rows >= tiles) return {};
+  if (!rule.guesses(k, queries, dims) || slots / tile_rows >= tiles) return {};
   const auto rank_of = [&](std::int64_t sampled) {
     return SampleRank{sampled, rule.rank(want, static_cast<double>(sampled) / static_cast<double>(tiles))};
   };

@@ -89,6 +89,12 @@ VICINAL_HOST_DEVICE auto with_type(DType type, const Use& use) {
   }
   return use(std::int8_t{});
 }
+/// Whether rows of this type begin at multiples of four elements.
+template <class T>
+bool is_aligned_to_four(const PreparedMatrix& matrix) {
+  return matrix.dims % 4 == 0 &&
+         reinterpret_cast<std::uintptr_t>(matrix.rows) % alignof(typename FourColumns<T, true>::Four) == 0;
+}
 /// A TypeOf stands for a type where a value does.
 template <class T>
 struct TypeOf {
@@ -99,10 +105,7 @@ template <class Use>
 auto with_columns(const PreparedMatrix& matrix, const Use& use) {
   return with_type(matrix.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using Aligned = FourColumns<T, true>;
-    const bool aligned =
-        matrix.dims % 4 == 0 && reinterpret_cast<std::uintptr_t>(matrix.rows) % alignof(typename Aligned::Four) == 0;
-    return aligned ? use(TypeOf<Aligned>{}) : use(TypeOf<FourColumns<T, false>>{});
+    return is_aligned_to_four<T>(matrix) ? use(TypeOf<FourColumns<T, true>>{}) : use(TypeOf<FourColumns<T, false>>{});
   });
 }
 

@@ -12,7 +12,7 @@
 #include "cuda/search/prepare/chosen.hpp"
 #include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_float.cuh"
-#include "cuda/search/prepare/pack_int8.cuh"
+#include "cuda/search/prepare/second_bytes.cuh"
 #include "cuda/search/prepare/transform.cuh"
 #include "prepare/check.hpp"
 
@@ -144,6 +144,11 @@ class MatrixPreparer {
         matrix.scales = buffers.scales.reserve(count);
         matrix.filterable = buffers.filterable.reserve(count);
         matrix.quantized = buffers.quantized.reserve(padded);
+        const bool two_bytes = !few && !lines && refines(precision_, points.dtype, points.cols) &&
+                               spec_.corpus.dtype == points.dtype && !(transform.integral > 0) && !spec_.radius &&
+                               spec_.k <= most_shared_k;
+        matrix.second_bytes = two_bytes ? buffers.second_bytes.reserve(padded * matrix.width) : nullptr;
+        matrix.two_bytes = two_bytes ? buffers.two_bytes.reserve(padded) : nullptr;
       }
     }
     Prepare prepare{.matrix = matrix,
@@ -153,8 +158,8 @@ class MatrixPreparer {
                     .is_query = queries,
                     .degenerate_is_one = spec_.degenerate == Degenerate::one,
                     .counters = counters_};
-    // Rows of a slab at most may be tested in groups, which their lengths make.
-    const bool grouped = filters && !queries && !lines && matrix.width <= 128;
+    // Rows that are not too long may be tested in groups, which their lengths make.
+    const bool grouped = filters && !queries && !lines && matrix.width <= most_grouped_width;
     if (grouped) prepare.squares = squares_.reserve(count);
     start.queries = matrix;
     start.filters = filters;
@@ -180,6 +185,11 @@ class MatrixPreparer {
       else device_.launch()(matrix.tiles(), prepare_threads, 0, packer(matrix, whole), prepare);
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
+    if (matrix.two_bytes != nullptr)
+      device_.launch()(matrix.tiles(), prepare_threads, 0,
+                       is_aligned_to_four<float>(matrix) ? round_again<FourColumns<float, true>>
+                                                         : round_again<FourColumns<float, false>>,
+                       prepare);
   }
 
   /// Rows that the contract refuses are found again on the host, which has the words for them.

@@ -1,0 +1,91 @@
+// RERANK, between the first rows of a query and the rest: rows that its bytes could not exclude are refined with its second bytes
+// (core/bound_two_bytes.hpp), which takes the query's share out of the bound. Bytes of a row are a quarter of what ranking reads.
+#pragma once
+#include "core/bound_groups.hpp"
+#include "core/bound_two_bytes.hpp"
+#include "cuda/ptx/differences.cuh"
+#include "cuda/search/core/block_select.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr std::uint32_t excluded_position = 0xffffffffu;  // no row's
+
+/// Where a line's 16 columns from `16 * chunk` on of a slab are, in rows or queries of several slabs.
+__device__ __forceinline__ std::int64_t chunk_at(const PreparedMatrix& matrix, std::int64_t position, int slab,
+                                                 int chunk) {
+  constexpr int columns = 128;
+  const auto line = static_cast<int>(position % tile_rows);
+  return (position - line) * matrix.width + static_cast<std::int64_t>(slab) * columns * tile_rows + line * columns +
+         swizzled_chunk(columns, line, chunk) * 16;
+}
+
+/// Whether a row at this position is proved beyond theta by both bytes of a query, of which these are the products with its own.
+__device__ __forceinline__ bool two_bytes_exclude(const SearchArgs& args, std::int64_t position, std::int64_t row,
+                                                  int first, int second, double theta) {
+  const TileMetadata& tile = args.rows.tile_metadata[row / tile_rows];
+  const QuantizedQuery& query = args.queries.two_bytes[position];
+  const double unit = int8_unit(args.model.sum, args.queries.tile_metadata[position / tile_rows].step, tile.step);
+  return product_distance(tile.terms[row % tile_rows], two_byte_product(first, second), unit) >
+         two_byte_threshold(args.model, theta, query.square, query.norms, tile.maxima);
+}
+
+inline constexpr int refine_threads = 64;
+/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes a slot.
+__global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs args) {
+  VICINAL_SHARED(unsigned, scratch, 260);
+  // The query, and what it has.
+  struct alignas(16) Words {
+    std::uint32_t of[4];
+  };
+  constexpr int batch = 4;  // of slabs that are loaded together
+  const PreparedMatrix &rows = args.rows, &queries = args.queries;
+  const std::int64_t position = blockIdx.x;
+  const QueryState& state = args.states[position];
+  const std::uint32_t count = args.counts[position];
+  if (state.overflowed || count == 0 || count > args.capacity || static_cast<std::int64_t>(state.best) < args.k) return;
+  Slot* const slots = args.slots + position * args.capacity;
+  const int chunk = lane_index() % 8, slabs = static_cast<int>(rows.width / 128);
+  const auto threads = static_cast<std::uint32_t>(thread_count());
+  for (std::uint32_t from = 0; from < count; from += threads / 8) {
+    const std::uint32_t i = from + static_cast<std::uint32_t>(thread_index()) / 8;
+    const std::int64_t row = i < count ? slots[i].position : 0;
+    // The products of both of the query's bytes with a row's.
+    unsigned first = 0, second = 0;
+    for (int begin = 0; begin < slabs; begin += batch) {
+      Words r[batch];
+#pragma unroll
+      for (int s = 0; s < batch; ++s) {
+        r[s] = {};
+        if ((begin + s) * 128 + chunk * 16 < rows.dims)
+          r[s] = *reinterpret_cast<const Words*>(rows.bytes + chunk_at(rows, row, begin + s, chunk));
+      }
+#pragma unroll
+      for (int s = 0; s < batch; ++s) {
+        const std::int64_t at = chunk_at(queries, position, begin + s < slabs ? begin + s : 0, chunk);
+        const Words a = *reinterpret_cast<const Words*>(queries.bytes + at),
+                    b = *reinterpret_cast<const Words*>(queries.second_bytes + at);
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          first = add_byte_products<true>(a.of[w], r[s].of[w], first);
+          second = add_byte_products<true>(b.of[w], r[s].of[w], second);
+        }
+      }
+    }
+#pragma unroll
+    for (int h = 4; h > 0; h /= 2) {
+      first += __shfl_xor_sync(all_lanes, first, h);
+      second += __shfl_xor_sync(all_lanes, second, h);
+    }
+    if (chunk != 0 || i >= count) continue;
+    // What they exclude is marked.
+    if (two_bytes_exclude(args, position, row, static_cast<int>(first), static_cast<int>(second),
+                          state.threshold_filter))
+      slots[i].position = excluded_position;
+  }
+  __syncthreads();
+  const std::uint32_t left =
+      compact(slots, count, scratch, [](const Slot& slot) { return slot.position != excluded_position; });
+  if (thread_index() == 0) args.counts[position] = left;
+}
+
+}  // namespace vicinal::cuda
