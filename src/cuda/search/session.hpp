@@ -9,6 +9,7 @@
 
 #include "backend/search.hpp"
 #include "core/text.hpp"
+#include "cuda/device/stage_range.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/finish.cuh"
@@ -85,6 +86,7 @@ class CudaSession final : public Session {
   }
 
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+    const StageRange stage("vicinal prepare queries");
     query_points_ = queries;
     speculates_ = speculation_.active();
     const auto count = static_cast<std::int64_t>(rows.size());
@@ -98,6 +100,7 @@ class CudaSession final : public Session {
     (incoming_ ? *incoming_ : incoming_.emplace(device_)).expect(spec_.corpus, first, count);
   }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
+    const StageRange stage("vicinal prepare rows");
     first_row_ = first;
     const Points& corpus = spec_.corpus;
     prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
@@ -106,6 +109,7 @@ class CudaSession final : public Session {
   }
 
   void filter() override {
+    const StageRange stage("vicinal filter");
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
@@ -121,6 +125,7 @@ class CudaSession final : public Session {
   void select() override {}  // each phase of the filter has dropped what its thresholds exclude
 
   void rerank() override {
+    const StageRange stage("vicinal rerank");
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
     const bool parted = rows().matrix.count < spec_.corpus.rows;
     if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
@@ -130,6 +135,7 @@ class CudaSession final : public Session {
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
+    const StageRange stage("vicinal finish");
     if (queries_.matrix.count == 0) return report_bad_rows(counted());
     if (const std::int64_t missed = finish_batch(out, bounds); missed > 0) search_missed(out, bounds, missed);
   }
@@ -137,6 +143,7 @@ class CudaSession final : public Session {
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
   void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
+    const StageRange stage("vicinal finish");
     range_->finish(out, bounds, args(), ranking(), filters_);
     const Counters counters = counted();
     report(counters);
@@ -212,9 +219,7 @@ class CudaSession final : public Session {
     const bool labelled = choice_.choice().labelled;
     const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
     const std::int64_t count = queries_.matrix.count;
-    const int threads = count <= device_.multiprocessors || labelled || spec_.k > 1024 ? rerank_threads
-                        : spec_.k > 32                                                 ? 128
-                                                                                       : 64;
+    const int threads = rerank_block(count, spec_.k, labelled, device_.multiprocessors);
     const auto rerank = [&](bool all) {
       const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = all};
       launch(rerank_kernel(s.ranking, wide_), count, threads, rerank_memory(words, spec_.k, wide_), s);

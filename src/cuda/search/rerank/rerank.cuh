@@ -20,6 +20,11 @@ inline std::int64_t rerank_words(std::int64_t k) {
 inline std::int64_t rerank_memory(std::int64_t words, std::int64_t k, bool wide) {
   return words * word_size(wide) + (words - k) * 4;
 }
+/// Threads of a query's block, of so many queries: few for short lists, so that more blocks read while one selects; all where each multiprocessor has but one query.
+inline int rerank_block(std::int64_t queries, std::int64_t k, bool labelled, int multiprocessors) {
+  if (queries <= multiprocessors || labelled || k > 1024) return rerank_threads;
+  return k > 32 ? 128 : 64;
+}
 
 struct Rerank {
   SearchArgs args;
