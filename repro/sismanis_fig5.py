@@ -1,11 +1,11 @@
 """Sismanis 2012, figure 5: 16,777,216 SIFT-like rows of 128 columns in memory of the host, searched on a CUDA device, with the transfer of one part
 beside the search of another, and one after the other.
 
-    .venv/bin/python repro/sismanis_fig5.py [--rows 16777216] [--k 128] [--repeat 5] [--no-save]
+    .venv/bin/python repro/sismanis_fig5.py [--rows 16777216] [--k 128] [--devices cuda:0,cuda:1] [--repeat 5] [--no-save]
 
 The paper's streams are the parts of a corpus that travel and are searched at once, two, four or eight of them. Here the parts are in pieces for
-`merge`, each a call, so that nothing overlaps ("one after the other, N parts"), and one call, whose feed overlaps chunks of its own choice. Bytes, and
-the same values as floats of 32 bits. Appends to repro/results/sismanis_fig5.csv.
+`merge`, each a call, so that nothing overlaps ("one after the other, N parts"), and one call, whose feed overlaps chunks of its own choice, on one device
+and, where --devices names them, on several. Bytes, and the same values as floats of 32 bits. Appends to repro/results/sismanis_fig5.csv.
 """
 
 import argparse
@@ -43,6 +43,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=16_777_216)
     parser.add_argument("--k", type=int, default=128)
+    parser.add_argument("--devices", default="", help="several of them: overlapped calls are timed on all of these too")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--no-save", action="store_true")
     a = parser.parse_args()
@@ -52,6 +53,8 @@ def main():
             queries = sift_like(count, 2).astype(rows.dtype)
             engines = {f"one after the other, {parts} part{'s' * (parts > 1)}": lambda parts=parts: in_parts(rows, queries, a.k, parts) for parts in (1, 2, 4, 8)}
             engines["overlapped"] = lambda: vicinal.knn(rows, queries, a.k, "sqeuclidean", device="cuda")
+            if a.devices:
+                engines[f"overlapped, {a.devices.count(',') + 1} devices"] = lambda: vicinal.knn(rows, queries, a.k, "sqeuclidean", device=a.devices)
             times, ids = {name: [] for name in engines}, {}
             for turn in range(a.repeat + 1):  # the first is not counted
                 for name, call in engines.items():

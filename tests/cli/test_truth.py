@@ -142,13 +142,35 @@ def longer(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("device", "most"), [("cpu", 20), ("cpu,cpu", 6)])
-def test_killed_at_random_moments(longer, monkeypatch, device, most):
-    """Twenty kills, fewer of two devices; each run that gets to its end has the bytes of the one that was left alone."""
+def count_of_gpus():
+    return sum(device["name"].startswith("cuda:") for device in call("info", "--json").json["devices"])
+
+
+@pytest.fixture(scope="module")
+def long_for_a_gpu(tmp_path_factory):
+    """What takes a GPU some seconds: blocks of queries, of which each saves what it has."""
+    folder = tmp_path_factory.mktemp("truth_on_gpus")
+    rng = np.random.default_rng(9)
+    for number, rows in enumerate((1_500_000, 777, 2_500_000)):
+        with (folder / f"base.{number}.u8bin").open("wb") as file:
+            np.array((rows, 128), np.uint32).tofile(file)
+            rng.integers(0, 256, (rows, 128), dtype=np.uint8).tofile(file)
+    np.save(folder / "q.npy", rng.integers(0, 256, (200_000, 128), dtype=np.uint8))
+    return folder
+
+
+@pytest.mark.parametrize(("device", "most"), [("cpu", 20), ("cpu,cpu", 6), ("cuda:0", 20), ("cuda:0,cuda:1", 20)])
+def test_killed_at_random_moments(longer, request, monkeypatch, device, most):
+    """Twenty kills, fewer of two devices on the CPU; each run that gets to its end has the bytes of the one that was left alone."""
+    tiers = ("50k", "70777", "180001")
+    if device.startswith("cuda"):
+        if count_of_gpus() < device.count("cuda"):
+            pytest.skip(f"no {device} here: not run")
+        longer, tiers = request.getfixturevalue("long_for_a_gpu"), ("1M", "1500777", "4000777")
     monkeypatch.chdir(longer)
-    words = [COMMAND, "truth", *sorted(path.name for path in longer.glob("base.*.u8bin")), "--queries", "q.npy", "-k", "10,40", "--tiers", "50k,70777,180001",
-             "--threads", "1", "--verify", "2", "--device", device]
-    names = [f"{tier}.k{k}.npz" for tier in ("50k", "70777", "180001") for k in (10, 40)]
+    words = [COMMAND, "truth", *sorted(path.name for path in longer.glob("base.*.u8bin")), "--queries", "q.npy", "-k", "10,40", "--tiers", ",".join(tiers),
+             "--threads", "1" if device.startswith("cpu") else "8", "--verify", "2", "--device", device]
+    names = [f"{tier}.k{k}.npz" for tier in tiers for k in (10, 40)]
     start = time.monotonic()
     subprocess.run([*words, "-o", "whole.npz"], check=True, capture_output=True)
     took = time.monotonic() - start
