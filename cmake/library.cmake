@@ -109,7 +109,7 @@ target_include_directories(vicinal PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR
 target_compile_features(vicinal PUBLIC cxx_std_20)
 target_link_libraries(vicinal PRIVATE TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} ${VICINAL_HDF5_LINK})
 if(NOT VICINAL_SANITIZE)
-  target_link_options(vicinal PRIVATE -Wl,--no-undefined)
+  target_link_options(vicinal PRIVATE -Wl,--no-undefined,-z,nodelete)  # threads wait in it until the process ends (core/kept_threads.hpp)
 endif()
 set_target_properties(vicinal PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH "$ORIGIN")
 

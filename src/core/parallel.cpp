@@ -71,15 +71,14 @@ int quota_threads() {
   return std::max(1, static_cast<int>(std::lround(std::atof(quota.c_str()) / period)));
 }
 
-/// Whether this is the process that first used threads here, and no forked child of it.
+}  // namespace
+
 bool at_home() {
   static std::atomic<bool> home{true};
   static const int watched = pthread_atfork(nullptr, nullptr, [] { home.store(false, std::memory_order_relaxed); });
   static const pid_t process = getpid();
   return home.load(std::memory_order_relaxed) && (watched == 0 || process == getpid());
 }
-
-}  // namespace
 
 int default_threads() {
   static thread_local Recent threads;  // masks are a thread's own

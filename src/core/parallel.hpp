@@ -19,6 +19,9 @@ inline constexpr int most_threads = 1024;
 /// The threads of a call: `asked` up to most_threads, or default_threads() for 0. A negative number is the caller's to refuse.
 int threads_for(int asked);
 
+/// Whether this is the process that first used threads here, and no forked child of it, where none of the parent's are.
+bool at_home();
+
 class ThreadPool {
  public:
   /// `threads` is already resolved (>= 1); where the system starts fewer, there are fewer. total: units of work that progress counts to.

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
-#include <thread>
 
+#include "core/kept_threads.hpp"
 #include "core/text.hpp"
 #include "vicinal/error.hpp"
 
@@ -46,25 +45,27 @@ void DeviceTasks::run(const std::function<void(std::size_t)>& task) {
       failures[i] = std::current_exception();
       stopped_.store(true, std::memory_order_relaxed);
     }
+  };
+  const auto end = [&] {
     const std::lock_guard lock(mutex_);
     if (--running_ == 0) ended_.notify_one();
   };
-  {
-    std::vector<std::jthread> threads;
-    threads.reserve(count());
-    for (std::size_t i = 0; i < count(); ++i) {
-      try {
-        threads.emplace_back(guarded, i);
-      } catch (const std::system_error&) {
-        guarded(i);  // the system starts no thread: one device after another
-      }
-    }
+  for (std::size_t i = 0; i < count(); ++i) {
     try {
-      watch();
+      run_on_kept_thread(
+          devices_[i], [&guarded, i] { guarded(i); }, [&end] { end(); });
     } catch (...) {
-      failures.back() = std::current_exception();
-      stopped_.store(true, std::memory_order_relaxed);
+      guarded(i);  // the system starts no thread: one device after another
+      end();
     }
+  }
+  try {
+    watch();
+  } catch (...) {
+    failures.back() = std::current_exception();
+    stopped_.store(true, std::memory_order_relaxed);
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return running_ == 0; });
   }
   if (failures.back()) std::rethrow_exception(failures.back());
   throw_first(failures);

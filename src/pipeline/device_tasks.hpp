@@ -1,4 +1,4 @@
-// One task a device, each on a thread of its own, as one call: progress, cancellation and the first failure are those of all.
+// One task a device, each on a thread that is kept for that device, as one call: progress, cancellation and the first failure are those of all.
 #pragma once
 #include <atomic>
 #include <condition_variable>
