@@ -110,7 +110,9 @@ int main(int argc, char** argv) {
   try {
     for (int set = 0; static_cast<double>(all.pairs) < wanted && seconds() < most_seconds; ++set) {
       const std::size_t kind = static_cast<std::size_t>(set) % std::size(kinds);
-      const std::int64_t dims = 1 + static_cast<std::int64_t>(random() % (set % 5 == 0 ? 300 : 64)),
+      const std::int64_t dims = 1 + static_cast<std::int64_t>(random() % (set % 10 == 0  ? 1024
+                                                                          : set % 5 == 0 ? 300
+                                                                                         : 64)),
                          rows = 16384 - static_cast<std::int64_t>(random() % 200), queries = 1024;
       std::vector<float> centres(static_cast<std::size_t>(64 * dims));
       std::normal_distribution<float> normal;

@@ -77,9 +77,10 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
                                      candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
-  // All pairs of the first part; the last unit of work of each block may be a small one.
+  // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size (FilterBlock) have up to a tile of
+  // queries more.
   if (!sampled)
-    candidates = std::max(candidates, 2 * padded_to_blocks(proved) *
+    candidates = std::max(candidates, 2 * (padded_to_blocks(proved) + tile_rows) *
                                           std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows);
   if (speculation.active()) {
     candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, true));

@@ -399,6 +399,8 @@ TEST(CudaSearch, ResultsThatStayOnTheDevice) {
     const Answer there = by_device(view(corpus, dims), view(queries, dims), ask);
     expect_same(there.result, here.result);
     EXPECT_EQ(there.redone, lost ? 1 : 0);
+    EXPECT_EQ(there.all_proved, !lost);  // then nothing is certified query by query
+    EXPECT_FALSE(here.all_proved);
     EXPECT_EQ(there.redone, here.redone);
     EXPECT_EQ(there.largest, here.largest);
     EXPECT_GT(there.largest, 0);

@@ -68,6 +68,27 @@ TEST(CudaWgmma, RowsOfSeveralSlabs) {
   compare(whole, whole.slice(100, 200), {.options = some, .slots = 400, .wgmma = true}, 0);
 }
 
+TEST(CudaWgmma, RowsThatAreRefinedCountOnceAmongThoseThatPassed) {
+  const std::int64_t dims = 140, rows = 2600, asked = 260;  // of fewer queries nothing is refined
+  const std::vector<float> corpus = gaussian(25, rows * dims), queries = gaussian(26, asked * dims);
+  const Answer got =
+      by_device(view(corpus, dims), view(queries, dims), {.options = {.k = 12}, .slots = 700, .wgmma = true});
+  EXPECT_GT(got.launches.two_bytes, 0);
+  EXPECT_GT(got.stats.candidates, 0);
+  EXPECT_LE(got.stats.candidates, rows * asked);
+}
+
+TEST(CudaWgmma, BlocksOfQueriesOfLongRowsTakeTheMemoryThatIsPlanned) {
+  // Where every pair comes through first, blocks of 192 queries are more than those of 256 that they fill.
+  std::mt19937 random(24);
+  std::vector<std::uint8_t> bytes(2900 * 130);
+  for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
+  const Points rows(bytes.data(), DType::u8, 2900, 130);
+  const Answer got = by_device(rows, rows.slice(0, 1000), {.slots = 500, .wgmma = true, .multiprocessors = 132});
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
+  EXPECT_GE(8 * got.used_bytes, 7 * got.planned_bytes);
+}
+
 TEST(CudaWgmma, WholeNumbersTiesAndDuplicates) {
   std::mt19937 random(6);
   const std::int64_t dims = 24;
@@ -90,8 +111,9 @@ TEST(CudaWgmma, FiltersAreThoseOfTheirTestInEverySchedule) {
         << "VICINAL_SIMT_SEED=" << seed + i;
     // Each number of slabs has as many stages as there is memory for, and turns of its own.
     const std::int64_t width = std::array<std::int64_t, 5>{384, 512, 768, 896, 1024}[i % 5];
-    cuda::FilterTest slabs(width, i % 2 == 0 ? cuda::block_queries : 150, cuda::Int8Wgmma::facts, 4);
+    cuda::FilterTest slabs(width, i % 2 == 0 ? 260 : 150, cuda::Int8Wgmma::facts, 4);
     slabs.run(device);
+    EXPECT_TRUE(slabs.by_groups()) << width << " columns";
     EXPECT_TRUE(slabs.judge()) << width << " columns, VICINAL_SIMT_SEED=" << seed + i;
   }
   simt::set_seed(seed);

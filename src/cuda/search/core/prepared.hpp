@@ -75,7 +75,7 @@ inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric 
   const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
   std::int64_t total = host_row_bytes(count, shape) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 4096 * (count / 8192 + 129);
+  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 18) + 4096 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   if (queries && refines(precision, shape.dtype, dims))
     total += padded * (filter_width(precision, dims) + static_cast<std::int64_t>(sizeof(QuantizedQuery)));

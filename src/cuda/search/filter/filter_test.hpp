@@ -2,26 +2,29 @@
 // layouts in shared memory and their descriptors, what its warps hand to one another - against sums, biases and thresholds
 // of the host.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "cuda/device/device.hpp"
+#include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/table.hpp"
 
 namespace vicinal::cuda {
 
-/// Two tiles of rows against a block of queries. The tiles are visited in turn, in two units of work.
+/// Two tiles of rows against one or two blocks of queries. The tiles are visited in turn, in two units of work.
 class FilterTest {
  public:
   static constexpr int tiles = 2, rows = tiles * tile_rows;
 
   /// visits: of tiles, a multiple of 4.
   FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits)
-      : width_(width), queries_(queries), kernel_(kernel), visits_(visits),
+      : width_(width), queries_(queries), padded_(padded_to_blocks(queries)), kernel_(kernel), visits_(visits),
         room_(static_cast<std::uint32_t>(2 * 2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
-        query_bytes_(static_cast<std::size_t>(block_queries * width)),
-        products_(static_cast<std::size_t>(rows * queries)), states_(static_cast<std::size_t>(block_queries)) {
+        query_bytes_(static_cast<std::size_t>(padded_ * width)), products_(static_cast<std::size_t>(rows * queries)),
+        query_metadata_(static_cast<std::size_t>(padded_ / tile_rows)), states_(static_cast<std::size_t>(padded_)) {
     std::mt19937 random(20261123);
     const auto byte = [&](int line) {
       const int kind = line % 4;
@@ -47,9 +50,11 @@ class FilterTest {
                  plain_queries[static_cast<std::size_t>(query * width + col)];
         products_[static_cast<std::size_t>(query * rows + row)] = sum;
       }
+    const TileMetadata plain = {
+        .terms = {}, .groups = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
+    std::fill(query_metadata_.begin(), query_metadata_.end(), plain);
     for (int tile = 0; tile < tiles; ++tile) {
-      row_metadata_[tile] = query_metadata_[tile] = {
-          .terms = {}, .groups = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
+      row_metadata_[tile] = plain;
       for (float& term : row_metadata_[tile].terms)
         term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
       row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // masked
@@ -90,10 +95,10 @@ class FilterTest {
     f.args.queries.count = queries_;
     f.args.rows.dims = f.args.queries.dims = f.args.rows.width = f.args.queries.width = width_;
     f.args.rows.bytes = in(row_bytes, row_bytes_.data(), rows * width_);
-    f.args.queries.bytes = in(query_bytes, query_bytes_.data(), block_queries * width_);
+    f.args.queries.bytes = in(query_bytes, query_bytes_.data(), padded_ * width_);
     f.args.rows.tile_metadata = in(row_metadata, row_metadata_, tiles);
-    f.args.queries.tile_metadata = in(query_metadata, query_metadata_, tiles);
-    f.args.states = in(states, states_.data(), block_queries);
+    f.args.queries.tile_metadata = in(query_metadata, query_metadata_.data(), padded_ / tile_rows);
+    f.args.states = in(states, states_.data(), padded_);
     f.last = visits_;
     f.part = visits_ / 2;
     f.parts = 2;
@@ -111,7 +116,7 @@ class FilterTest {
       launch_filter<sampling>(device, kernel_, Precision::int8, f, 1);
     };
     launch(std::false_type());
-    f.nearest = nearest.reserve(block_queries * f.groups);
+    f.nearest = nearest.reserve(padded_ * f.groups);
     launch(std::true_type());
     candidates_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
@@ -159,6 +164,8 @@ class FilterTest {
     return true;
   }
 
+  /// Whether the kernel that ran tests groups of rows.
+  bool by_groups() const { return by_groups_; }
   std::vector<Candidate>& candidates() { return candidates_; }
   std::vector<std::uint32_t>& used() { return used_; }
   std::vector<int>& nearest() { return nearest_; }
@@ -206,7 +213,7 @@ class FilterTest {
     return largest;
   }
 
-  std::int64_t width_, queries_;
+  std::int64_t width_, queries_, padded_;
   const FilterKernel& kernel_;
   int visits_;
   bool by_groups_ = false;
@@ -214,24 +221,28 @@ class FilterTest {
       room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at most
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
   std::vector<int> products_;                         // [query][row]
-  TileMetadata row_metadata_[tiles], query_metadata_[tiles];
+  TileMetadata row_metadata_[tiles];
+  std::vector<TileMetadata> query_metadata_;
   std::vector<QueryState> states_;
   std::vector<Candidate> candidates_;
   std::vector<std::uint32_t> used_;
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab, of one, of two and of five; a block of queries, and half of one, which the warpgroups of wgmma share.
-/// visits: as many by default as make rings of buffers begin again.
+/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of two slabs and of four: a block, and so many
+/// queries that wgmma has a kernel for such rows, which takes them in two blocks. visits: as many by default as make rings of buffers begin again.
 template <class Device>
 bool test_filter(Device& device, const FilterKernel& kernel, int visits = 12) {
-  for (const std::int64_t width : {64, 128, 256, 640})
-    for (const std::int64_t queries : {block_queries, tile_rows}) {
-      if (width > 128 && queries < block_queries) continue;
-      FilterTest test(width, queries, kernel, visits);
-      test.run(device);
-      if (!test.judge()) return false;
-    }
+  constexpr std::int64_t more = block_queries + 4;
+  constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
+      // width, queries
+      {64, block_queries},  {64, tile_rows}, {128, block_queries}, {128, tile_rows},
+      {256, block_queries}, {256, more},     {512, more}};
+  for (const auto& [width, queries] : shapes) {
+    FilterTest test(width, queries, kernel, visits);
+    test.run(device);
+    if (!test.judge()) return false;
+  }
   return true;
 }
 

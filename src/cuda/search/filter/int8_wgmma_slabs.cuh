@@ -1,10 +1,10 @@
-// FILTER by wgmma for rows of two to eight slabs and more than half a block of queries, where all rows may answer: what
-// int8_wgmma_groups.cuh does for rows of one.
+// FILTER by wgmma for rows of two to eight slabs, where all rows may answer and queries fill blocks of 192 (wgmma_by_groups): what int8_wgmma_groups.cuh
+// does for rows of one.
 //
 // Rows and queries that both pass through shared memory would ask twice as much of the memory behind it as it has. So the queries of a block
 // stay: three warpgroups have 64 each, some slabs of them in registers as operands, the others in shared memory. Rows alone pass, a slab a
-// stage. A warpgroup keeps the sums of a tile while its slabs pass, and gives a slab back when the next one's products are under way. It begins
-// a tile when the warpgroup before is two slabs ahead: so they test their sums one after another, and the tensor cores have products meanwhile.
+// stage. A warpgroup keeps the sums of a tile while its slabs pass, and gives a slab back when the next one's products are under way. From four slabs
+// on it begins a tile when the warpgroup before is two slabs ahead: so they test their sums one after another, and the tensor cores have products meanwhile.
 //
 // Bounds of long rows are wide, so that several rows of a group pass often: each becomes a candidate with its own product, which is taken from the
 // thread's registers by the row's bit. With the group's largest in its place five times as many rows passed, for those that look nearest were not.
@@ -30,7 +30,7 @@ struct SlabMemory {
 inline constexpr int slab_bytes = tile_rows * slab_columns,
                      tile_groups_bytes = groups_a_tile * static_cast<int>(sizeof(GroupNorms));
 VICINAL_HOST_DEVICE inline constexpr SlabMemory slab_memory(int slabs) {
-  // Who waits for a warpgroup's turn must not be two phases behind it. It ends that of the next tile when the third slab there was multiplied, whose
+  // Who waits for a warpgroup's turn must not be two phases behind it. It ends that of the next tile when the third slab there is being multiplied, whose
   // stage with two more than a tile has was given back by all who began this tile.
   const int most_stages = slabs < 6 && takes_turns(slabs) ? slabs + 2 : 8;
   const std::int64_t queries = (slabs - held_slabs(slabs)) * static_cast<std::int64_t>(slab_queries) * slab_columns,

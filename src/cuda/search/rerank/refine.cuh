@@ -85,7 +85,9 @@ __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs a
   __syncthreads();
   const std::uint32_t left =
       compact(slots, count, scratch, [](const Slot& slot) { return slot.position != excluded_position; });
-  if (thread_index() == 0) args.counts[position] = left;
+  if (thread_index() != 0) return;
+  args.counts[position] = left;
+  atomicAdd(&args.counters->passed, 0ull - left);  // who ranks them counts them again
 }
 
 }  // namespace vicinal::cuda
