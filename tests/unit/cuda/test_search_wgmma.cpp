@@ -84,7 +84,8 @@ TEST(CudaWgmma, BlocksOfQueriesOfLongRowsTakeTheMemoryThatIsPlanned) {
   std::vector<std::uint8_t> bytes(2900 * 130);
   for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
   const Points rows(bytes.data(), DType::u8, 2900, 130);
-  const Answer got = by_device(rows, rows.slice(0, 1000), {.slots = 500, .wgmma = true, .multiprocessors = 132});
+  const Answer got =
+      by_device(rows, rows.slice(0, 1000), {.options = {}, .slots = 500, .wgmma = true, .multiprocessors = 132});
   EXPECT_LE(got.used_bytes, got.planned_bytes);
   EXPECT_GE(8 * got.used_bytes, 7 * got.planned_bytes);
 }
