@@ -54,7 +54,8 @@ target_compile_options(vicinal_cuda_flags INTERFACE
 file(GLOB_RECURSE VICINAL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
 add_library(vicinal_cuda MODULE ${VICINAL_CUDA_SOURCES})
 # These call the runtime and hold no kernel: the host's compiler takes a third of nvcc's time for them.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/backend.cu ${PROJECT_SOURCE_DIR}/src/cuda/device/memory.cu ${PROJECT_SOURCE_DIR}/src/cuda/select/run.cu
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/backend.cu ${PROJECT_SOURCE_DIR}/src/cuda/device/memory.cu ${PROJECT_SOURCE_DIR}/src/cuda/device/pinned.cu
+                            ${PROJECT_SOURCE_DIR}/src/cuda/select/run.cu
   PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
 target_include_directories(vicinal_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 list(JOIN VICINAL_CUDA_ARCHITECTURES "," architectures)

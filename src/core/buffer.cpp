@@ -17,7 +17,6 @@
 namespace vicinal {
 namespace {
 constexpr std::size_t mapped_from = std::size_t{256} << 10;
-constexpr std::size_t huge_from = std::size_t{4} << 20;
 
 /// It returns this many new bytes of address space, or null where the system refuses. more: flags of mmap besides.
 void* map_bytes(std::size_t bytes, int more) noexcept {

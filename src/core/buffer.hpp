@@ -7,6 +7,9 @@
 
 namespace vicinal {
 
+/// Bytes from which on a buffer asks for huge pages.
+inline constexpr std::size_t huge_from = std::size_t{4} << 20;
+
 /// Throws OutOfMemory when the system refuses.
 void* acquire_bytes(std::size_t bytes);
 void release_bytes(void* at, std::size_t bytes) noexcept;

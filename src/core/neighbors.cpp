@@ -1,14 +1,27 @@
 // Owned results. Memory comes uninitialised: a search writes every entry.
 #include "vicinal/neighbors.hpp"
 
-#include <new>
+#include <exception>
 
+#include "core/buffer.hpp"
 #include "core/key.hpp"
 #include "core/metric.hpp"
 #include "core/result_size.hpp"
 #include "core/text.hpp"
 
 namespace vicinal {
+
+namespace {
+
+/// Large arrays lie in huge pages, where the system has them: the first touch of many small pages takes as long as a search on a device.
+template <class T>
+std::shared_ptr<T[]> make_array(std::size_t count) {
+  const std::size_t bytes = count * sizeof(T);
+  if (bytes < huge_from) return std::shared_ptr<T[]>(new T[count]);
+  return std::shared_ptr<T[]>(static_cast<T*>(acquire_bytes(bytes)), [bytes](T* at) { release_bytes(at, bytes); });
+}
+
+}  // namespace
 
 void check_result_size(std::int64_t rows, std::int64_t k) {
   constexpr std::int64_t most = std::int64_t{1} << 56;  // entries; with room to multiply by their bytes
@@ -22,10 +35,10 @@ Neighbors::Neighbors(std::int64_t rows, std::int64_t k, DistanceType type, bool 
   check_result_size(rows, k);
   try {
     const auto entries = static_cast<std::size_t>(rows) * static_cast<std::size_t>(k);
-    ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[entries]);
-    distances_ = std::shared_ptr<std::byte[]>(new std::byte[entries * distance_size(type)]);
-    if (counted) counts_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[static_cast<std::size_t>(rows)]);
-  } catch (const std::bad_alloc&) {
+    ids_ = make_array<std::int64_t>(entries);
+    distances_ = make_array<std::byte>(entries * distance_size(type));
+    if (counted) counts_ = make_array<std::int64_t>(static_cast<std::size_t>(rows));
+  } catch (const std::exception&) {  // Error of large arrays, bad_alloc
     fail(ErrorCode::out_of_memory,
          cat("the result of ", rows, " x ", k, " neighbours needs ",
              bytes_text(static_cast<std::int64_t>(static_cast<double>(rows) * static_cast<double>(k) *
@@ -41,9 +54,9 @@ double Neighbors::distance(std::int64_t row, std::int64_t rank) const noexcept {
 CsrNeighbors::CsrNeighbors(std::int64_t rows, std::int64_t entries, DistanceType type) : rows_(rows), type_(type) {
   try {
     offsets_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[static_cast<std::size_t>(rows) + 1]());
-    ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[static_cast<std::size_t>(entries)]);
-    distances_ = std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(entries) * distance_size(type)]);
-  } catch (const std::bad_alloc&) {
+    ids_ = make_array<std::int64_t>(static_cast<std::size_t>(entries));
+    distances_ = make_array<std::byte>(static_cast<std::size_t>(entries) * distance_size(type));
+  } catch (const std::exception&) {
     fail(ErrorCode::out_of_memory, cat("no memory for a result of ", entries, " entries in ", rows, " rows"));
   }
 }

@@ -13,6 +13,7 @@
 #include "cuda/device/check.hpp"
 #include "cuda/device/feed.hpp"
 #include "cuda/device/memory.hpp"
+#include "cuda/device/pinned.hpp"
 #include "cuda/device/stream.hpp"
 #include "cuda/match/match.hpp"
 #include "cuda/permutation/permutation.hpp"

@@ -1,7 +1,9 @@
 // See certify.hpp.
 #include "pipeline/certify.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <mutex>
 
 #include "core/key.hpp"
 #include "core/metric.hpp"
@@ -26,15 +28,25 @@ bool proved(const NeighborsView& out, const SearchSpec& spec, std::int64_t row, 
 }  // namespace
 
 std::int64_t certify(const NeighborsView& out, const SearchSpec& spec, std::span<const std::int64_t> rows,
-                     const BoundsView& bounds, std::vector<bool>& redo) {
+                     const BoundsView& bounds, std::vector<bool>& redo, ThreadPool& thread_pool) {
+  constexpr std::size_t run = std::size_t{1} << 14;  // queries that a thread looks at
   std::int64_t count = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (proved(out, spec, rows[i], bounds.verified_radius[i],
-               bounds.found == nullptr ? unknown_count : bounds.found[i]))
-      continue;
-    redo[static_cast<std::size_t>(rows[i])] = true;
-    ++count;
-  }
+  std::mutex mutex;  // of count and redo
+  const auto look = [&](std::size_t begin) {
+    std::vector<std::int64_t> left;
+    for (std::size_t i = begin; i < std::min(begin + run, rows.size()); ++i)
+      if (!proved(out, spec, rows[i], bounds.verified_radius[i],
+                  bounds.found == nullptr ? unknown_count : bounds.found[i]))
+        left.push_back(rows[i]);
+    if (left.empty()) return;
+    const std::lock_guard lock(mutex);
+    for (const std::int64_t row : left) redo[static_cast<std::size_t>(row)] = true;
+    count += std::ssize(left);
+  };
+  if (rows.size() <= run) look(0);
+  else
+    thread_pool.for_each(static_cast<std::int64_t>((rows.size() + run - 1) / run),
+                         [&](std::int64_t number, int) { look(static_cast<std::size_t>(number) * run); });
   return count;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "core/parallel.hpp"
 
 namespace vicinal {
 
@@ -18,6 +19,6 @@ inline std::int64_t needed_rows(const SearchSpec& spec, std::int64_t row) noexce
 /// canonically. The answer is proved when it holds every row that it needs and the last of them has a key that is not above it.
 /// Marks the rows that are not in `redo` and returns how many.
 std::int64_t certify(const NeighborsView& out, const SearchSpec& spec, std::span<const std::int64_t> rows,
-                     const BoundsView& bounds, std::vector<bool>& redo);
+                     const BoundsView& bounds, std::vector<bool>& redo, ThreadPool& thread_pool);
 
 }  // namespace vicinal

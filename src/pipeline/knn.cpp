@@ -58,8 +58,9 @@ class PrecisionRun {
  public:
   /// pending: the run clears the bits of the queries that it proves. asked: how many are set.
   PrecisionRun(const SearchSpec& spec, const NeighborsView& out, const Points& queries, std::vector<bool>& pending,
-               std::int64_t asked, Report& report)
-      : spec_(spec), out_(out), queries_(queries), pending_(pending), asked_(asked), report_(report) {}
+               std::int64_t asked, ThreadPool& thread_pool, Report& report)
+      : spec_(spec), out_(out), queries_(queries), pending_(pending), asked_(asked), thread_pool_(thread_pool),
+        report_(report) {}
 
   /// Goes on where an earlier session ended, for want of memory, perhaps in smaller batches.
   void run(Session& session, const SearchPlan& plan, bool kept) {
@@ -82,7 +83,7 @@ class PrecisionRun {
         for (const std::int64_t row : batch) pending_[static_cast<std::size_t>(row)] = true;
         throw;
       }
-      if (!all_proved) left_ += certify(out_, spec_, batch, bounds, pending_);
+      if (!all_proved) left_ += certify(out_, spec_, batch, bounds, pending_, thread_pool_);
       const std::int64_t errors = all_proved ? 1 : static_cast<std::int64_t>(batch.size());
       for (std::int64_t i = 0; i < errors; ++i)
         report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
@@ -98,6 +99,7 @@ class PrecisionRun {
   const Points& queries_;
   std::vector<bool>& pending_;
   std::int64_t asked_;
+  ThreadPool& thread_pool_;
   Report& report_;
   std::size_t row_ = 0;
   std::int64_t left_ = 0;
@@ -146,7 +148,7 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
     if (left == 0) break;
     SearchPlan precision_plan = report.certificate.precisions.empty() ? whole : plan_for_rest(whole, left);
     if (name != plan.cascade.front()) fit_batch(precision_plan, name, backend.search(), problem);
-    PrecisionRun run(spec, out, queries, pending, left, report);
+    PrecisionRun run(spec, out, queries, pending, left, thread_pool, report);
     const bool ran = retry_smaller(
         [&] {
           const auto session =

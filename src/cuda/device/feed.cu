@@ -8,66 +8,16 @@
 
 #include "cuda/device/check.hpp"
 #include "cuda/device/memory.hpp"
+#include "cuda/device/pinned.hpp"
 
 namespace vicinal::cuda {
 namespace {
 
-constexpr std::int64_t pinned_piece_bytes =
-    std::int64_t{2} << 20;  // 48 MiB of eight threads; of 4 MiB they are 4 % faster, and take 40 ms to pin once
 constexpr std::int64_t least_file_bytes = std::int64_t{32} << 20;  // below it a look at the mappings takes too long
 constexpr int turns = 3;
 constexpr const char* feeding = "feeding rows to the device";
 
-/// Pinned pieces that no transfer uses now, for the process: to pin one takes longer than to fill it.
-class Spare {
- public:
-  std::byte* take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!pieces_.empty()) {
-        std::byte* piece = pieces_.back();
-        pieces_.pop_back();
-        return piece;
-      }
-    }
-    void* made = nullptr;
-    if (cudaHostAlloc(&made, pinned_piece_bytes, cudaHostAllocPortable) == cudaSuccess)
-      return static_cast<std::byte*>(made);
-    cudaGetLastError();
-    return nullptr;
-  }
-  void give(std::byte* piece) {
-    const std::lock_guard lock(mutex_);
-    pieces_.push_back(piece);
-  }
-  std::int64_t release() {
-    const std::lock_guard lock(mutex_);
-    const auto bytes = static_cast<std::int64_t>(pieces_.size()) * pinned_piece_bytes;
-    for (std::byte* piece : pieces_) cudaFreeHost(piece);
-    pieces_.clear();
-    return bytes;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::byte*> pieces_;
-};
-
-Spare& spare() {
-  static auto* const all = new Spare;  // outlives every thread; the driver takes the memory back
-  return *all;
-}
-
-bool is_pinned(const void* memory) {
-  cudaPointerAttributes about = {};
-  if (cudaPointerGetAttributes(&about, memory) == cudaSuccess) return about.type == cudaMemoryTypeHost;
-  cudaGetLastError();
-  return false;
-}
-
 }  // namespace
-
-std::int64_t release_pinned() { return spare().release(); }
 
 /// The pieces of one thread, in turns. Where the system pins no memory they are ordinary, and the driver copies once more.
 class Feed::Pieces {
@@ -78,7 +28,7 @@ class Feed::Pieces {
         cudaEventSynchronize(piece.free);
         cudaEventDestroy(piece.free);
       }
-      if (piece.pinned != nullptr) spare().give(piece.pinned);
+      if (piece.pinned != nullptr) give_pinned(piece.pinned);
     }
   }
   /// Memory that the device has done with.
@@ -89,7 +39,7 @@ class Feed::Pieces {
       check(cudaEventSynchronize(piece.free), feeding);
     } else {
       check(cudaEventCreateWithFlags(&piece.free, cudaEventDisableTiming), feeding);
-      piece.pinned = spare().take();
+      piece.pinned = take_pinned();
       if (piece.pinned == nullptr) piece.ordinary.reset(new std::byte[pinned_piece_bytes]);
     }
     return piece.pinned != nullptr ? piece.pinned : piece.ordinary.get();

@@ -73,7 +73,4 @@ class Feed {
   std::vector<std::thread> threads_;
 };
 
-/// It gives pinned memory back to the system that no transfer uses; returns how many bytes that were.
-std::int64_t release_pinned();
-
 }  // namespace vicinal::cuda

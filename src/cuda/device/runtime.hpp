@@ -12,6 +12,7 @@
 #include "cuda/device/feed.hpp"
 #include "cuda/device/launch.cuh"
 #include "cuda/device/load.hpp"
+#include "cuda/device/pinned.hpp"
 #include "cuda/device/stream.hpp"
 #include "vicinal/matrix.hpp"
 
@@ -66,6 +67,11 @@ class Runtime {
   void copy(void* to, const void* from, std::int64_t bytes) {
     if (bytes > 0)
       check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), texts_.copying);
+  }
+  /// Results to the host, when all that was launched is done. Many of them are there when it returns.
+  void results_out(void* to, const void* from, std::int64_t bytes, ThreadPool& thread_pool) {
+    if (bytes < least_fetched || is_pinned(to)) return out(to, from, bytes);
+    fetch(context_.ordinal, static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, thread_pool);
   }
   void zero(void* at, std::int64_t bytes) {
     check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts");

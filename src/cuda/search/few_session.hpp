@@ -113,7 +113,7 @@ class FewSession final : public Session {
     }
     workspaces().give(std::move(space));
     if (!proved) return false;
-    if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
+    if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found, thread_pool_);
     thread_pool_.poll(static_cast<std::uint64_t>(count * spec_.corpus.rows));
     return true;
   }

@@ -261,13 +261,13 @@ class CudaSession final : public Session {
     } else {
       std::copy_n(facts.data() + counter_words, count, bounds.verified_radius);
       std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
-      rows_out(device_, numbers_, out.ids, f.ids, out.k * 8);
-      rows_out(device_, numbers_, out.distances, f.distances, out.k * size);
-      if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8);
+      rows_out(device_, numbers_, out.ids, f.ids, out.k * 8, thread_pool_);
+      rows_out(device_, numbers_, out.distances, f.distances, out.k * size, thread_pool_);
+      if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8, thread_pool_);
       device_.wait();
     }
     if (bounds.found != nullptr && !(bounds.all_proved != nullptr && *bounds.all_proved))
-      count_found(out, numbers_, there, bounds.found);
+      count_found(out, numbers_, there, bounds.found, thread_pool_);
     stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, there);
     return note(counters);
   }

@@ -186,7 +186,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     const BoundsView bounds{verified_radius.data(), largest.data(), found.data(), &all_proved};
     session.finish(out, bounds);
     std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
-    if (!all_proved) certify(out, spec, rows, bounds, redo);
+    if (!all_proved) certify(out, spec, rows, bounds, redo, thread_pool);
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/file_behind.hpp"
+#include "cuda/device/pinned.hpp"
 #include "io/mmap.hpp"
 #include "unit/cuda/fake_runtime.hpp"
 #include "unit/io/files.hpp"
@@ -125,6 +126,28 @@ TEST_F(CudaFeed, ReadsMappedRowsFromTheirFile) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::format_error);
   }
+}
+
+TEST_F(CudaFeed, FetchesResultsThroughPinnedPiecesOrAsTheyAre) {
+  const auto bytes = static_cast<std::int64_t>(table_.size() * 4);
+  for (const bool pins : {true, false})
+    for (const int threads : {1, 3, 12}) {
+      fake::pins = pins;
+      release_pinned();
+      ThreadPool thread_pool(threads, nullptr, {}, 1);
+      std::fill(got_.begin(), got_.end(), 0U);
+      fetch(0, to(), dense().data, bytes, thread_pool);
+      EXPECT_EQ(got_, table_) << threads;
+      EXPECT_EQ(fake::pinned > 0, pins);
+      EXPECT_LE(fake::pinned, 8);
+    }
+  fake::pins = true;
+  ThreadPool thread_pool(3, nullptr, {}, 1);
+  fake::next_copy = cudaErrorIllegalAddress;
+  EXPECT_THROW(fetch(0, to(), dense().data, bytes, thread_pool), Error);
+  std::fill(got_.begin(), got_.end(), 0U);
+  fetch(0, to(), dense().data, bytes, thread_pool);  // no piece was lost
+  EXPECT_EQ(got_, table_);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "cuda/device/feed.cu"    // NOLINT(bugprone-suspicious-include)
 #include "cuda/device/load.cu"    // NOLINT(bugprone-suspicious-include)
 #include "cuda/device/memory.cu"  // NOLINT(bugprone-suspicious-include)
+#include "cuda/device/pinned.cu"  // NOLINT(bugprone-suspicious-include)
 #include "cuda/select/run.cu"     // NOLINT(bugprone-suspicious-include)
 #include "select/ordered.hpp"
 

@@ -58,7 +58,9 @@ struct Answered {
     std::vector<double> bounds(3, verified_radius), largest(3);
     const std::vector<std::int64_t> batch{0, 1, 2};
     std::vector<bool> redo(3);
-    const std::int64_t count = certify(result.view(), spec, batch, {bounds.data(), largest.data(), found.data()}, redo);
+    ThreadPool thread_pool(2, nullptr, {}, 1);
+    const std::int64_t count =
+        certify(result.view(), spec, batch, {bounds.data(), largest.data(), found.data()}, redo, thread_pool);
     EXPECT_EQ(count, std::count(redo.begin(), redo.end(), true));
     return redo;
   }
@@ -95,6 +97,23 @@ TEST(Certify, TheLastRowThatIsOwedDecides) {
   EXPECT_EQ(some.refused({5, 2, 5}, 30), (std::vector<bool>{false, false, false}));
   EXPECT_EQ(some.refused({5, 2, 5}, 20), (std::vector<bool>{false, true, false}));
   EXPECT_EQ(some.refused({5, 2, 5}, -unbounded), (std::vector<bool>{true, true, true}));
+}
+
+TEST(Certify, ManyQueriesAreToldByAllThreads) {
+  constexpr std::int64_t queries = 40'000;
+  Neighbors found(queries, 1, DistanceType::f32, false);
+  std::vector<std::int64_t> rows, counts(queries, 1);
+  std::vector<double> radii(queries, 2), largest(queries);
+  for (std::int64_t i = 0; i < queries; ++i) {
+    rows.push_back(i);
+    found.view().ids[i] = i;
+    static_cast<float*>(found.view().distances)[i] = i % 1000 == 999 ? 3.0F : 1.0F;  // beyond what was proved
+  }
+  const SearchSpec spec{.corpus = Points(nullptr, DType::f32, queries, 1), .k = 1};
+  ThreadPool thread_pool(3, nullptr, {}, 1);
+  std::vector<bool> redo(queries);
+  EXPECT_EQ(certify(found.view(), spec, rows, {radii.data(), largest.data(), counts.data()}, redo, thread_pool), 40);
+  for (std::int64_t i = 0; i < queries; ++i) ASSERT_EQ(redo[static_cast<std::size_t>(i)], i % 1000 == 999) << i;
 }
 
 TEST(SpotCheck, RightAnswersPassAndEveryKindOfWrongOneIsNamed) {

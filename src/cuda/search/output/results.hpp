@@ -5,17 +5,25 @@
 #include <vector>
 
 #include "backend/search.hpp"
+#include "core/parallel.hpp"
 #include "cuda/device/device.hpp"
 
 namespace vicinal::cuda {
 
 /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
-inline void count_found(const NeighborsView& out, std::span<const std::int64_t> rows, bool there, std::int64_t* found) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::int64_t* const ids = out.ids + rows[i] * out.k;
-    found[i] =
-        there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
-  }
+inline void count_found(const NeighborsView& out, std::span<const std::int64_t> rows, bool there, std::int64_t* found,
+                        ThreadPool& thread_pool) {
+  constexpr std::size_t run = std::size_t{1} << 14;  // answers that a thread counts
+  const auto count = [&](std::size_t begin) {
+    for (std::size_t i = begin; i < std::min(begin + run, rows.size()); ++i) {
+      const std::int64_t* const ids = out.ids + rows[i] * out.k;
+      found[i] =
+          there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+    }
+  };
+  if (rows.size() <= run) return count(0);
+  thread_pool.for_each(static_cast<std::int64_t>((rows.size() + run - 1) / run),
+                       [&](std::int64_t number, int) { count(static_cast<std::size_t>(number) * run); });
 }
 
 /// Those of some values that are the mark, in this order, so that queries of one size stay side by side.
@@ -27,16 +35,17 @@ inline std::vector<std::int64_t> marked(std::span<const double> values, double m
   return which;
 }
 
-/// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy.
+/// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy. All that was launched is done.
 template <DeviceRuntime Device>
-void rows_out(Device& device, std::span<const std::int64_t> rows, void* to, const void* from, std::int64_t size) {
+void rows_out(Device& device, std::span<const std::int64_t> rows, void* to, const void* from, std::int64_t size,
+              ThreadPool& thread_pool) {
   auto* out = static_cast<std::byte*>(to);
   const auto* in = static_cast<const std::byte*>(from);
   for (std::size_t i = 0; i < rows.size();) {
     std::size_t end = i + 1;
     while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
-    device.out(out + rows[i] * size, in + static_cast<std::int64_t>(i) * size,
-               static_cast<std::int64_t>(end - i) * size);
+    device.results_out(out + rows[i] * size, in + static_cast<std::int64_t>(i) * size,
+                       static_cast<std::int64_t>(end - i) * size, thread_pool);
     i = end;
   }
 }
