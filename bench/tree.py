@@ -1,6 +1,7 @@
 """Searches of few columns on the CPU, by trees, beside scipy's cKDTree, pykdtree and small_gicp, in turn in one process on the same cores.
 
-    .venv/bin/python bench/tree.py [--rows 1000000] [--queries 200000] [--cols 3] [--k 10] [--threads 1 2] [--repeat 5] [--no-save]
+    .venv/bin/python bench/tree.py [--rows 1000000] [--queries 200000] [--cols 3] [--k 10] [--threads 1 2] [--repeat 5]
+                                 [--commit HASH] [--output FILE | --no-save]
 
 "build" makes a tree of rows of f32, "prepared" searches it, "both" is from arrays to the answer. Each number of threads is a process of its own, since
 pykdtree asks OMP_NUM_THREADS once. Peers that are not installed are left out; scipy builds on one thread, and small_gicp takes rows of three columns alone. Distances must
@@ -85,19 +86,21 @@ def main():
     for name, default in (("rows", 1_000_000), ("queries", 200_000), ("cols", 3), ("k", 10), ("repeat", 5)):
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, vicinal.info().threads])
+    parser.add_argument("--commit", default="", help="where git is not there to be asked")
+    parser.add_argument("--output", default=RESULTS)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     if os.environ.get("OMP_NUM_THREADS") != str(args.threads[0]) or len(args.threads) > 1:
         rest = [word for name in ("rows", "queries", "cols", "k", "repeat") for word in ("--" + name, str(getattr(args, name)))]
         for threads in dict.fromkeys(args.threads):
-            command = [sys.executable, __file__, *rest, "--threads", str(threads)] + ["--no-save"] * args.no_save
+            command = [sys.executable, __file__, *rest, "--threads", str(threads)] + ["--commit", args.commit, "--output", str(args.output)] + ["--no-save"] * args.no_save
             status = os.spawnve(os.P_WAIT, sys.executable, command, {**os.environ, "OMP_NUM_THREADS": str(threads)})
             if status != 0:
                 sys.exit(status)
         return
     lines = measure(args, args.threads[0])
     if not args.no_save:
-        append_lines(RESULTS, FIELDS, lines)
+        append_lines(pathlib.Path(args.output), FIELDS, [line | ({"commit": args.commit} if args.commit else {}) for line in lines])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Sismanis 2012, figure 5: 16,777,216 SIFT-like rows of 128 columns in memory of the host, searched on a CUDA device, with the transfer of one part
 beside the search of another, and one after the other.
 
-    .venv/bin/python repro/sismanis_fig5.py [--rows 16777216] [--k 128] [--devices cuda:0,cuda:1] [--repeat 5] [--no-save]
+    .venv/bin/python repro/sismanis_fig5.py [--rows 16777216] [--k 128] [--devices cuda:0,cuda:1] [--repeat 5] [--output FILE | --no-save]
 
 The paper's streams are the parts of a corpus that travel and are searched at once, two, four or eight of them. Here the parts are in pieces for
 `merge`, each a call, so that nothing overlaps ("one after the other, N parts"), and one call, whose feed overlaps chunks of its own choice, on one device
@@ -9,12 +9,14 @@ and, where --devices names them, on several. Bytes, and the same values as float
 """
 
 import argparse
+import pathlib
 import statistics
 import time
 
 import numpy as np
 
 from figure import FIELDS, ROOT, append_lines
+from several_gpus import machine_name
 
 import vicinal
 
@@ -45,6 +47,8 @@ def main():
     parser.add_argument("--k", type=int, default=128)
     parser.add_argument("--devices", default="", help="several of them: overlapped calls are timed on all of these too")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--commit", default="")
+    parser.add_argument("--output", default=ROOT / "repro" / "results" / "sismanis_fig5.csv")
     parser.add_argument("--no-save", action="store_true")
     a = parser.parse_args()
     bytes_, lines = sift_like(a.rows, 1), []
@@ -69,7 +73,8 @@ def main():
                 print(f"{kind}, {count} queries, {name}: {1e3 * median:.1f} ms, {one / median:.2f} times", flush=True)
                 lines.append(dict(zip(FIELDS[3:], [0, count, len(rows), a.k, f"{kind}, {name}", f"{median:.6f}"])))
     if not a.no_save:
-        append_lines(ROOT / "repro" / "results" / "sismanis_fig5.csv", FIELDS, lines)
+        known = {"machine": machine_name("cuda:0"), **({"commit": a.commit} if a.commit else {})}
+        append_lines(pathlib.Path(a.output), FIELDS, [known | line for line in lines])
 
 
 if __name__ == "__main__":
