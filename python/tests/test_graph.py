@@ -294,3 +294,22 @@ def test_progress(rng):
     for how in (None, "union"):
         with pytest.raises(vicinal.Cancelled):
             vicinal.knn_graph(x, 3, symmetrize=how, threads=1, progress=lambda done, total: False)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("device", ["cpu,cpu", "cpu,cpu,cpu"])
+def test_several_devices_share_the_rows_of_a_graph(rng, device, kept):
+    n, count = 16400 * (device.count(",") + 1) - 1, device.count(",") + 1
+    x = rng.integers(0, 12, (n, 3)).astype(np.float32)  # most rows have equals
+    labels = rng.integers(0, 4, n)
+    prepared = vicinal.Corpus(x, device=device) if kept else None
+    for options in ({"k": 3}, {"k": 5, "include_self": True}, {"k": 4, "label_rule": "other", "labels": labels}):
+        want = vicinal.knn_graph(x, device="cpu", **options)
+        got = prepared.knn_graph(**options) if kept else vicinal.knn_graph(x, device=device, **options)
+        assert np.array_equal(got.ids, want.ids)
+        assert got.distances.tobytes() == want.distances.tobytes()
+        assert got.stats.device == device
+        assert got.stats.notes[0] == f"{count} devices, each with {-(-n // count)} queries"
+    assert f"{count} devices, by queries: each searches all rows" in str(vicinal.plan_graph(x, k=3, device=device))
+    with pytest.raises(vicinal.InvalidArgument, match=f"k={n} exceeds the {n - 1} other rows"):
+        vicinal.knn_graph(x, k=n, device=device)

@@ -41,8 +41,9 @@ std::int64_t RowFilter::bytes(const Eligible& eligible, std::int64_t corpus_rows
   return (eligible.ids ? words(corpus_rows) * 8 : 0) + (labelled(eligible) ? corpus_rows * 8 : 0);
 }
 
-RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self)
-    : without_self_(without_self), labels_(eligible.labels) {
+RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self,
+                     std::int64_t first_self)
+    : without_self_(without_self), first_self_(first_self), labels_(eligible.labels) {
   begin_ = std::clamp<std::int64_t>(eligible.first - first_id, 0, corpus_rows);
   end_ =
       eligible.last - first_id >= corpus_rows ? corpus_rows : std::max<std::int64_t>(eligible.last - first_id + 1, 0);
@@ -104,11 +105,11 @@ std::int64_t RowFilter::count(std::int64_t query) const noexcept {
         std::equal_range(sorted_labels_.data(), sorted_labels_.data() + allowed_, query_labels_[query]);
     rows = labels_ == Eligible::Labels::same ? high - low : allowed_ - (high - low);
   }
-  if (!without_self_ || query < begin_ || query >= end_) return rows;
-  if (!set(query)) return rows;
+  const std::int64_t self = first_self_ + query;
+  if (!without_self_ || self < begin_ || self >= end_ || !set(self)) return rows;
   // By label a row is its own neighbour under "same" and never under "other".
   const bool itself = labels_ == Eligible::Labels::ignored ||
-                      (row_labels_[query] == query_labels_[query]) == (labels_ == Eligible::Labels::same);
+                      (row_labels_[self] == query_labels_[query]) == (labels_ == Eligible::Labels::same);
   return itself ? rows - 1 : rows;
 }
 

@@ -13,8 +13,9 @@ void check_eligible(const Eligible& eligible, std::int64_t corpus_rows, std::int
 class RowFilter {
  public:
   RowFilter() = default;
-  /// Arguments were checked. without_self: query i is row i, and may not answer itself.
-  RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self);
+  /// Arguments were checked. without_self: query i is row first_self + i, and may not answer itself.
+  RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self,
+            std::int64_t first_self = 0);
   /// Bytes that the constructor takes.
   static std::int64_t bytes(const Eligible& eligible, std::int64_t corpus_rows) noexcept;
 
@@ -29,7 +30,7 @@ class RowFilter {
     if (labels_ != Eligible::Labels::ignored &&
         (row_labels_[row] == query_labels_[query]) != (labels_ == Eligible::Labels::same))
       return false;
-    return !without_self_ || row != query;
+    return !without_self_ || row != first_self_ + query;
   }
   /// False when no row of [first, first + count) may answer any query.
   bool any(std::int64_t first, std::int64_t count) const noexcept;
@@ -43,6 +44,7 @@ class RowFilter {
     std::int64_t begin, end;
     const std::uint64_t* bits;
     bool without_self, same_label;
+    std::int64_t first_self;  // the row that query 0 is
     const std::int64_t *row_labels, *query_labels;
     std::int64_t queries;  // that have labels
   };
@@ -52,6 +54,7 @@ class RowFilter {
             bits_,
             without_self_,
             labels_ == Eligible::Labels::same,
+            first_self_,
             labels_ == Eligible::Labels::ignored ? nullptr : row_labels_,
             query_labels_,
             queries_};
@@ -61,7 +64,7 @@ class RowFilter {
   /// The row's bit; without a bitmap every row has one.
   bool set(std::int64_t row) const noexcept { return bits_ == nullptr || ((bits_[row >> 6] >> (row & 63)) & 1) != 0; }
   bool all_ = true, without_self_ = false, filtered_ = false;
-  std::int64_t begin_ = 0, end_ = INT64_MAX, allowed_ = 0;
+  std::int64_t begin_ = 0, end_ = INT64_MAX, allowed_ = 0, first_self_ = 0;
   const std::uint64_t* bits_ = nullptr;
   Eligible::Labels labels_ = Eligible::Labels::ignored;
   const std::int64_t* row_labels_ = nullptr;

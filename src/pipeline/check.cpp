@@ -179,4 +179,11 @@ KnnOptions graph_search_options(const GraphOptions& options) {
   return search;
 }
 
+KnnOptions wide_search_options(const GraphOptions& options) {
+  KnnOptions search = graph_search_options(options);
+  if (!options.include_self) search.k = std::min(search.k, largest - 1) + 1;
+  search.pad = true;
+  return search;
+}
+
 }  // namespace vicinal

@@ -34,6 +34,8 @@ void check_radius(double radius);
 
 /// Options of the search that a graph is: labels are those of both sides where the queries' are not given.
 KnnOptions graph_search_options(const GraphOptions& options);
+/// The same of a graph whose rows are searched as queries that find themselves: with one neighbour more, padded.
+KnnOptions wide_search_options(const GraphOptions& options);
 
 /// The shape of rows, with where they are.
 inline Shape shape_on(const Backend& backend, const Points& points) {

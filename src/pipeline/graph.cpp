@@ -12,6 +12,43 @@
 #include "pipeline/searches.hpp"
 
 namespace vicinal {
+namespace {
+
+/// A GraphSearch searches a run of the rows among all of them.
+struct GraphSearch {
+  SearchPlan plan;
+  SearchSpec spec;
+};
+
+/// Tiles serve both of their sides only where the run is all rows. search_options: with the labels of the run's rows as its queries.
+GraphSearch graph_search(const Backend& backend, const Points& rows, const Points& run, std::int64_t first,
+                         const Prepared& prepared, const KnnOptions& search_options, const GraphOptions& options) {
+  const ProblemShape problem = run.rows == rows.rows ? graph_problem(shape_on(backend, rows), options, prepared.plan())
+                                                     : knn_problem(shape_on(backend, rows), shape_on(backend, run),
+                                                                   search_options, prepared.plan());
+  GraphSearch graph{.plan = make_plan(backend, problem, search_options), .spec = {}};
+  graph.spec = {.corpus = rows,
+                .metric = search_options.metric,
+                .type = graph.plan.distance_type,
+                .degenerate = search_options.degenerate,
+                .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self, first),
+                .symmetric = graph.plan.symmetric,
+                .stream = search_options.stream};
+  graph.spec.k = check_k(graph.spec.filter, rows.rows, run.rows, search_options.k, search_options.pad);
+  return graph;
+}
+
+}  // namespace
+
+Report graph_into(const NeighborsView& out, const Points& rows, std::int64_t first, const Prepared& prepared,
+                  const GraphOptions& options) try {
+  const Points run = rows.slice(first, out.rows);
+  const GraphSearch graph =
+      graph_search(find_backend(options.search.run.device), rows, run, first, prepared, options.search, options);
+  return search(out, graph.spec, run, graph.plan, prepared.kept, options.search);
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
 
 Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options) try {
   if (const std::vector<std::string> devices = several_devices(options.search.run.device); !devices.empty())
@@ -19,18 +56,9 @@ Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOpt
   const Backend& backend = find_backend(options.search.run.device);
   check_graph_search(backend, rows, options);
   const KnnOptions search_options = graph_search_options(options);
-  const SearchPlan plan =
-      make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
-  SearchSpec spec{.corpus = rows,
-                  .metric = search_options.metric,
-                  .type = plan.distance_type,
-                  .degenerate = search_options.degenerate,
-                  .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self),
-                  .symmetric = plan.symmetric,
-                  .stream = search_options.stream};
-  spec.k = check_k(spec.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
-  Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
-  Report report = search(result.view(), spec, rows, plan, prepared.kept, search_options);
+  const GraphSearch graph = graph_search(backend, rows, rows, 0, prepared, search_options, options);
+  Neighbors result(rows.rows, search_options.k, graph.plan.distance_type, search_options.pad);
+  Report report = search(result.view(), graph.spec, rows, graph.plan, prepared.kept, search_options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;

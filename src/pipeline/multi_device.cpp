@@ -13,6 +13,7 @@
 #include "pipeline/merge.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/saved_lists.hpp"
+#include "pipeline/share_totals.hpp"
 
 namespace vicinal {
 namespace {
@@ -54,54 +55,6 @@ void check_results(const NeighborsView& out, const std::vector<std::string>& dev
          cat("results are in memory of cuda:", device, ", ", doing, " writes to the host's; give memory there"));
 }
 
-/// The facts of shares, as those of one search.
-class ShareTotals {
- public:
-  ShareTotals(const std::vector<std::string>& devices, const Share& share, std::int64_t queries)
-      : share_(share), queries_(queries) {
-    stats_.device = joined(devices, ",");
-    stats_.notes.push_back(cat(devices.size(), " devices, each with ", share.by_rows ? share.rows : share.queries,
-                               share.by_rows ? " rows of the corpus; their lists are merged" : " queries"));
-  }
-  void add(const Certificate& certificate, const Stats& stats) {
-    for (const std::string& precision : certificate.precisions)
-      if (std::find(certificate_.precisions.begin(), certificate_.precisions.end(), precision) ==
-          certificate_.precisions.end())
-        certificate_.precisions.push_back(precision);
-    certificate_.largest_bound = std::max(certificate_.largest_bound, certificate.largest_bound);
-    certificate_.redone += certificate.redone;
-    stats_.instruction_set = stats.instruction_set;
-    stats_.threads += stats.threads;
-    stats_.seconds = std::max(stats_.seconds, stats.seconds);
-    stats_.prepare_seconds = std::max(stats_.prepare_seconds, stats.prepare_seconds);
-    stats_.pairs += stats.pairs;
-    stats_.candidates += stats.candidates;
-    stats_.reranked += stats.reranked;
-    stats_.underflowed += stats.underflowed;
-    stats_.planned_bytes += stats.planned_bytes;
-    stats_.used_bytes = std::max(stats_.used_bytes, stats.used_bytes);
-    stats_.rotated |= stats.rotated;
-    stats_.planned_seconds = std::max(stats_.planned_seconds, stats.planned_seconds);
-    stats_.passes = std::max(stats_.passes, stats.passes);
-    for (const std::string& note : stats.notes)
-      if (std::find(stats_.notes.begin(), stats_.notes.end(), note) == stats_.notes.end()) stats_.notes.push_back(note);
-  }
-  void close(Certificate& certificate, Stats& stats, double start) {
-    certificate_.queries = queries_;
-    certificate_.redone = std::min(certificate_.redone, queries_);
-    certificate_.proven = queries_ - certificate_.redone;
-    stats_.seconds = now_seconds() - start;
-    certificate = std::move(certificate_);
-    stats = std::move(stats_);
-  }
-
- private:
-  Share share_;
-  std::int64_t queries_;
-  Certificate certificate_;
-  Stats stats_;
-};
-
 Eligible eligible_of_queries(Eligible eligible, DevicePart part) {
   if (!eligible.query_labels.empty())
     eligible.query_labels =
@@ -109,14 +62,17 @@ Eligible eligible_of_queries(Eligible eligible, DevicePart part) {
   return eligible;
 }
 
-Report knn_by_queries(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
-                      const KnnOptions& options, const Share& share, const std::vector<std::string>& devices,
-                      double start) {
+/// It searches the part of the queries that device `device` has, into the part of the result that is theirs.
+using PartSearch =
+    std::function<Report(std::size_t device, DevicePart part, const NeighborsView& mine, const KnnOptions& own)>;
+
+Report by_queries(const NeighborsView& out, const Points& corpus, const KnnOptions& options, const Share& share,
+                  const std::vector<std::string>& devices, double start, const PartSearch& search) {
   std::vector<Report> reports(devices.size());
   DeviceTasks tasks(devices, options.progress,
-                    static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
+                    static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(out.rows));
   tasks.run([&](std::size_t i) {
-    const DevicePart part = part_of_device(i, share.queries, queries.rows);
+    const DevicePart part = part_of_device(i, share.queries, out.rows);
     if (part.count == 0) return;
     KnnOptions own = device_options(options, devices, i);
     own.progress = tasks.progress_of(i);
@@ -127,13 +83,23 @@ Report knn_by_queries(const NeighborsView& out, const Points& corpus, const Prep
         static_cast<std::byte*>(out.distances) + static_cast<std::size_t>(part.first * out.k) * distance_size(out.type);
     if (out.counts != nullptr) mine.counts += part.first;
     mine.rows = part.count;
-    reports[i] = knn_into(mine, corpus, prepared_for(prepared, i), queries.slice(part.first, part.count), own);
+    reports[i] = search(i, part, mine, own);
   });
-  ShareTotals sum(devices, share, queries.rows);
+  ShareTotals sum(devices, share, out.rows);
   for (const Report& report : reports) sum.add(report.certificate, report.stats);
   Report all;
   sum.close(all.certificate, all.stats, start);
   return all;
+}
+
+Report knn_by_queries(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                      const KnnOptions& options, const Share& share, const std::vector<std::string>& devices,
+                      double start) {
+  return by_queries(out, corpus, options, share, devices, start,
+                    [&](std::size_t i, DevicePart part, const NeighborsView& mine, const KnnOptions& own) {
+                      return knn_into(mine, corpus, prepared_for(prepared, i), queries.slice(part.first, part.count),
+                                      own);
+                    });
 }
 
 Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options,
@@ -161,6 +127,36 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
   Report all;
   sum.close(all.certificate, all.stats, start);
   return all;
+}
+
+/// Each device searches a run of the rows as queries, which leave themselves out, into its part of the result.
+Neighbors graph_by_queries(const Points& rows, const Prepared& prepared, const GraphOptions& options,
+                           const Share& share, const std::vector<std::string>& devices, double start) {
+  const KnnOptions search = graph_search_options(options);
+  Neighbors result(rows.rows, search.k,
+                   resolve_distance_type(search.distance_type, search.metric, rows.dtype, rows.dtype), search.pad);
+  Report report = by_queries(result.view(), rows, search, share, devices, start,
+                             [&](std::size_t i, DevicePart part, const NeighborsView& mine, const KnnOptions& own) {
+                               GraphOptions one = options;
+                               one.search = own;
+                               return graph_into(mine, rows, part.first, prepared_for(prepared, i), one);
+                             });
+  result.certificate = std::move(report.certificate);
+  result.stats = std::move(report.stats);
+  return result;
+}
+
+/// One neighbour more than is asked for is found; then the row itself is left out of its list, or the last.
+Neighbors graph_by_rows(const Points& rows, const GraphOptions& options, const RowFilter& filter, double start) {
+  Neighbors wide = knn(rows, Prepared(), rows, wide_search_options(options));
+  Neighbors result(rows.rows, options.search.k, wide.type(), options.search.pad);
+  const int threads = threads_for(options.search.run.threads);
+  copy_without_self(wide, 0, result.k(), result.view(), threads);
+  complete_lists(result.view(), filter, rows.rows, options.search.metric, threads);
+  result.certificate = std::move(wide.certificate);
+  result.stats = std::move(wide.stats);
+  result.stats.seconds = now_seconds() - start;
+  return result;
 }
 
 }  // namespace
@@ -276,31 +272,20 @@ Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const G
                            const std::vector<std::string>& devices) {
   const double start = now_seconds();
   check_graph_search(find_backend(devices.front()), rows, options);
-  KnnOptions search = graph_search_options(options);
+  const KnnOptions search = graph_search_options(options);
   check_sides(rows, rows, search, devices);
   const RowFilter filter(search.eligible, rows.rows, 0, !options.include_self);
   check_k(filter, rows.rows, rows.rows, search.k, search.pad);
-  // One neighbour more than is asked for; then the row itself is left out of its list, or the last.
-  const std::int64_t k = search.k;
-  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;
-  search.pad = true;
-  Neighbors wide;
+  const Share share = share_of(shape_of(rows), shape_of(rows), search, prepared.kept != nullptr, devices);
   try {
-    wide = knn(rows, prepared, rows, search);
+    return share.by_rows ? graph_by_rows(rows, options, filter, start)
+                         : graph_by_queries(rows, prepared, options, share, devices, start);
   } catch (const Error& error) {
     if (!judged_alone(error)) throw;
     GraphOptions one = options;
     one.search = alone(options.search, devices);
     return knn_graph(rows, prepared_for(prepared, 0), one);
   }
-  Neighbors result(rows.rows, k, wide.type(), options.search.pad);
-  const int threads = threads_for(search.run.threads);
-  copy_without_self(wide, 0, k, result.view(), threads);
-  complete_lists(result.view(), filter, rows.rows, search.metric, threads);
-  result.certificate = std::move(wide.certificate);
-  result.stats = std::move(wide.stats);
-  result.stats.seconds = now_seconds() - start;
-  return result;
 }
 
 CsrNeighbors range_on_devices(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,

@@ -43,17 +43,24 @@ Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Sha
   return public_plan(make_plan(backend, problem, options));
 }
 
-/// The plan of several devices, if the options name several. plan_share(corpus, queries, options): of a share. by_queries: shares are never of rows.
+/// The plan of these shares. plan_share(corpus, queries, options): of one of them.
+template <class Corpus, class PlanShare>
+Plan plan_of_shares(const Corpus& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
+                    const std::vector<std::string>& devices, const PlanShare& plan_share) {
+  return plan_of_devices(shape_of(corpus), queries, options, share, devices,
+                         [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {
+                           return plan_share(first_rows(corpus, rows.rows), asked, one);
+                         });
+}
+
+/// The plan of several devices, if the options name several. by_queries: shares are never of rows.
 template <class Corpus, class PlanShare>
 std::optional<Plan> by_devices(const Corpus& corpus, const Shape& queries, const KnnOptions& options, bool by_queries,
                                const PlanShare& plan_share) {
   const std::vector<std::string> devices = several_devices(options.run.device);
   if (devices.empty()) return std::nullopt;
-  const Share share = share_of(shape_of(corpus), queries, options, by_queries, devices);
-  return plan_of_devices(shape_of(corpus), queries, options, share, devices,
-                         [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {
-                           return plan_share(first_rows(corpus, rows.rows), asked, one);
-                         });
+  return plan_of_shares(corpus, queries, options, share_of(shape_of(corpus), queries, options, by_queries, devices),
+                        devices, plan_share);
 }
 
 template <class Corpus>
@@ -74,9 +81,12 @@ Plan plan_of_graph(const Rows& rows, const GraphOptions& options) {
   check_memory(backend, rows, options.search);
   check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
   check_graph(shape_of(rows), options);
-  KnnOptions search = graph_search_options(options);
-  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;  // as several devices search it
-  if (const auto several = by_devices(rows, shape_of(rows), search, false, plan_knn<Rows>)) return *several;
+  if (const std::vector<std::string> devices = several_devices(options.search.run.device); !devices.empty()) {
+    const KnnOptions search = graph_search_options(options);
+    const Share share = share_of(shape_of(rows), shape_of(rows), search, false, devices);
+    return plan_of_shares(rows, shape_of(rows), share.by_rows ? wide_search_options(options) : search, share, devices,
+                          plan_knn<Rows>);
+  }
   const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
   return make_plan_of(backend, problem, rows, options.search, std::nullopt);
 }

@@ -26,6 +26,9 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& 
                 const KnnOptions& options);
 Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options);
 Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options);
+/// It searches the rows [first, first + out.rows) of a graph, on one device, among all rows. Arguments were checked, and query_labels are of these rows.
+Report graph_into(const NeighborsView& out, const Points& rows, std::int64_t first, const Prepared& prepared,
+                  const GraphOptions& options);
 CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
                           const RangeOptions& options);
 Verdict verify(const Points& corpus, const Prepared& prepared, const Points& queries, const Claim& claim,

@@ -58,6 +58,48 @@ TEST(SeveralDevices, EmulatedOnesHaveTheBitsOfOne) {
   }
 }
 
+/// Each device has a run of the rows as queries, which are not the rows of the same numbers.
+TEST(SeveralDevices, EmulatedOnesShareGraphs) {
+  const std::int64_t count = 151, cols = 4;
+  std::vector<float> rows = gaussian(5, count * cols);
+  std::copy_n(rows.begin(), 40 * cols, rows.begin() + 90 * cols);  // equal rows, in runs of both devices
+  std::vector<std::int64_t> labels, asked;
+  for (std::int64_t i = 0; i < count; ++i) {
+    labels.push_back(i % 9);
+    asked.push_back(i % 10);
+  }
+  const std::vector<std::uint64_t> bits(static_cast<std::size_t>(count / 64 + 1), 0xA5F00F5A33CC55AAu);
+  pair().first.most_rows = pair().second.most_rows = INT64_MAX;
+  for (const std::int64_t equal : {0, 1}) {
+    if (equal == 1) std::fill(rows.begin(), rows.begin() + 130 * cols, 1.0F);
+    for (const char* filter : {"int8", "canonical"}) {
+      const Corpus kept(view(rows, cols), {.run = {.device = "cuda:1,cuda:0", .threads = 2, .filter = filter}});
+      for (const std::int64_t k : {1, 12, 150}) {
+        for (int kind = 0; kind < (equal == 1 ? 2 : 6); ++kind) {
+          SCOPED_TRACE(testing::Message() << filter << ", k = " << k << ", kind " << kind << (equal ? ", equal" : ""));
+          GraphOptions options{.search = on("cuda:1,cuda:0", {.k = k, .pad = true}), .include_self = kind == 5};
+          options.search.run.filter = filter;
+          Eligible& eligible = options.search.eligible;
+          if (kind == 1) eligible.bitmap = bits;
+          if (kind >= 2 && kind <= 4) {
+            eligible.labels = kind == 3 ? Eligible::Labels::other : Eligible::Labels::same;
+            eligible.corpus_labels = labels;
+          }
+          if (kind == 4) {
+            eligible.first = 40;
+            eligible.query_labels = asked;
+          }
+          const Neighbors several = kept.knn_graph(options);
+          EXPECT_EQ(several.stats.device, "cuda:1,cuda:0");
+          EXPECT_EQ(several.stats.notes.front(), "2 devices, each with 76 queries");
+          options.search.run = {.device = "cpu", .threads = 2};
+          expect_same(several, knn_graph(view(rows, cols), options));
+        }
+      }
+    }
+  }
+}
+
 TEST(SeveralDevices, EmulatedOnesShareStrings) {
   std::mt19937 random(4);
   const auto texts = [&](std::size_t count) {

@@ -25,6 +25,7 @@ VICINAL_HOST_DEVICE inline int swizzled_chunk(int slab, int line, int chunk) {
 /// RowChoice says which rows may answer, as RowFilter does, in memory of the device.
 struct RowChoice {
   bool all = true, without_self = false;
+  std::int64_t first_self = 0;  // the row that query 0 is
   std::int64_t begin = 0, end = INT64_MAX;
   const std::uint64_t* bits = nullptr;
   bool labelled = false, same_label = false;

@@ -12,7 +12,7 @@ __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t
 }
 __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t query, std::int64_t row) {
   if (choice.labelled && (choice.row_labels[row] == choice.query_labels[query]) != choice.same_label) return false;
-  return !choice.without_self || row != query;
+  return !choice.without_self || row != choice.first_self + query;
 }
 /// Whether a row of the chunk may answer a query of the batch.
 __device__ __forceinline__ bool may_pair(const SearchArgs& args, std::int64_t query, std::int64_t row) {

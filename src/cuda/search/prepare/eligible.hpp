@@ -17,6 +17,7 @@ class RowChoiceBuffers {
     choice_.begin = view.begin;
     choice_.end = view.end;
     choice_.without_self = view.without_self;
+    choice_.first_self = view.first_self;
     if (view.bits != nullptr) {
       const std::int64_t words = (spec.corpus.rows + 63) / 64;
       device.in(bits_.reserve(words), view.bits, words * 8);
