@@ -14,10 +14,10 @@ inline constexpr std::int64_t pinned_piece_bytes =
 
 /// Whether the copy engine takes this memory as it is.
 bool is_pinned(const void* memory);
-/// A piece that nobody uses now; null where the system pins no memory.
+/// A piece that no transfer uses now; null where the system pins no memory.
 std::byte* take_pinned();
 void give_pinned(std::byte* piece);
-/// It gives the pieces that nobody uses back to the system; returns how many bytes that were.
+/// It gives the pieces that no transfer uses back to the system; returns how many bytes that were.
 std::int64_t release_pinned();
 
 /// Results of fewer bytes are not worth threads.
