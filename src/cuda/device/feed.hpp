@@ -23,7 +23,7 @@ class Feed {
  public:
   /// Transfers of fewer bytes are not worth threads.
   static constexpr std::int64_t least_bytes = std::int64_t{8} << 20;
-  static constexpr int most_threads = 8;
+  static constexpr int most_threads = 12;
 
   /// threads: at most so many copy; the system may start fewer, and where it starts none the caller's own thread copies.
   Feed(int ordinal, int threads);

@@ -90,9 +90,10 @@ class CudaSession final : public Session {
     query_points_ = queries;
     speculates_ = speculation_.active();
     const auto count = static_cast<std::int64_t>(rows.size());
-    if (count > 0 && rows.back() - rows.front() == count - 1)
-      return start_batch(rows, queries.slice(rows.front(), count), true);
-    start_batch(rows, chosen_.gather(queries, rows), false);
+    const bool whole = !kept_ && !incoming_ && rows_.matrix.count == spec_.corpus.rows;  // of a batch before
+    const Points there = rows_there(queries, spec_.corpus, whole ? rows_.matrix.rows : nullptr);
+    const bool adjacent = count > 0 && rows.back() - rows.front() == count - 1;
+    start_batch(rows, adjacent ? there.slice(rows.front(), count) : chosen_.gather(there, rows), adjacent);
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -102,8 +103,8 @@ class CudaSession final : public Session {
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     const StageRange stage("vicinal prepare rows");
     first_row_ = first;
-    const Points& corpus = spec_.corpus;
-    prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
+    prepare_matrix(rows_, incoming_ ? incoming_->take(spec_.corpus, first, count) : spec_.corpus.slice(first, count),
+                   false);
     // Whether a row is refused is asked in the end, so that the host need not wait here; a range's counts come before.
     if (range_) report_bad_rows(counted());
   }
@@ -143,7 +144,6 @@ class CudaSession final : public Session {
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
   void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
-    const StageRange stage("vicinal finish");
     range_->finish(out, bounds, args(), ranking(), filters_);
     const Counters counters = counted();
     report(counters);

@@ -50,4 +50,19 @@ class ChosenRows {
   std::vector<std::byte> copied_;
 };
 
+/// Queries that are a run of the table's rows, which lie on the device as well, dense and native, from `rows` on: as they are there. Other queries, and all where
+/// rows is null, are returned as they are given.
+inline Points rows_there(const Points& queries, const Points& table, const void* rows) {
+  const bool alike = queries.dtype == table.dtype && queries.cols == table.cols &&
+                     queries.row_stride == table.row_stride && queries.col_stride == table.col_stride &&
+                     queries.byte_swapped == table.byte_swapped;
+  if (rows == nullptr || !alike || table.row_stride <= 0) return queries;
+  const auto begin = reinterpret_cast<std::uintptr_t>(table.data), at = reinterpret_cast<std::uintptr_t>(queries.data);
+  const auto stride = static_cast<std::uintptr_t>(table.row_stride);
+  if (at < begin || (at - begin) % stride != 0) return queries;
+  const auto first = static_cast<std::int64_t>((at - begin) / stride);
+  if (first + queries.rows > table.rows) return queries;
+  return Points(rows, table.dtype, table.rows, table.cols).slice(first, queries.rows);
+}
+
 }  // namespace vicinal::cuda
