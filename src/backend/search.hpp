@@ -164,6 +164,9 @@ struct SearchBackend {
   virtual Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const = 0;
   /// It predicts the seconds of a plan, by the same cost model.
   virtual double seconds(const SearchPlan& plan, const ProblemShape& problem) const = 0;
+  /// It predicts the seconds in which several devices of this kind, all at once, take so many bytes from the host, from `data` on; null: from ordinary memory.
+  /// 0 where they share nothing that is known.
+  virtual double shared_seconds(const void* /*data*/, std::int64_t /*bytes*/) const { return 0; }
   /// It returns the peak bytes of anonymous memory of a plan. Pure.
   virtual std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const = 0;
   /// It returns the peak bytes of a prepared corpus while it is made, most of which stay. Pure.

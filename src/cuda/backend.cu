@@ -94,6 +94,13 @@ class CudaBackend final : public Backend,
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_seconds(plan, problem);
   }
+  double shared_seconds(const void* data, std::int64_t bytes) const override {
+    constexpr Rates rates;
+    check_process();
+    const OnDevice here(ordinal_);
+    const bool pinned = data != nullptr && is_pinned(data);
+    return static_cast<double>(bytes) / (pinned ? rates.shared_pinned_bytes : rates.shared_bytes);
+  }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_bytes(plan, problem, multiprocessors_);
   }

@@ -55,6 +55,13 @@ void check_results(const NeighborsView& out, const std::vector<std::string>& dev
          cat("results are in memory of cuda:", device, ", ", doing, " writes to the host's; give memory there"));
 }
 
+/// The seconds in which the devices, all at once, read the corpus.
+double reading_seconds(const std::vector<std::string>& devices, const Shape& corpus, const void* data) {
+  return find_backend(devices.front())
+      .search()
+      .shared_seconds(data, corpus.rows * corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype)));
+}
+
 Eligible eligible_of_queries(Eligible eligible, DevicePart part) {
   if (!eligible.query_labels.empty())
     eligible.query_labels =
@@ -126,6 +133,8 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
   merge_found(lists, options.metric, out, threads_for(options.run.threads));
   Report all;
   sum.close(all.certificate, all.stats, start);
+  all.stats.planned_seconds =
+      std::max(all.stats.planned_seconds, reading_seconds(devices, shape_of(corpus), corpus.data));
   return all;
 }
 
@@ -220,7 +229,7 @@ std::string by_queries_note(const std::vector<std::string>& devices, std::int64_
 }
 
 Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
-                     const std::vector<std::string>& devices, const SharePlanner& planner) {
+                     const std::vector<std::string>& devices, const void* data, const SharePlanner& planner) {
   Shape rows = corpus, asked = queries;
   if (share.by_rows) rows.rows = std::min(share.rows, corpus.rows);
   else asked.rows = std::min(share.queries, queries.rows);
@@ -236,6 +245,7 @@ Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions
   if (in_host_memory(devices))
     for (std::int64_t* bytes : {&whole.budget_bytes, &whole.peak_bytes, &whole.minimum_bytes})
       *bytes *= static_cast<std::int64_t>(devices.size());
+  if (share.by_rows) whole.seconds = std::max(whole.seconds, reading_seconds(devices, corpus, data));
   whole.device = joined(devices, ",");
   whole.threads *= static_cast<int>(devices.size());
   if (whole.result_bytes > 0)

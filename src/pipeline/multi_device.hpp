@@ -52,9 +52,9 @@ int device_threads(int asked, const std::vector<std::string>& devices);
 KnnOptions device_options(KnnOptions options, const std::vector<std::string>& devices, std::size_t device);
 /// It says in a plan that queries are divided.
 std::string by_queries_note(const std::vector<std::string>& devices, std::int64_t share, std::int64_t queries);
-/// It makes the plan of one device's share, which `planner` makes of these shapes and options, the plan of all.
+/// It makes the plan of one device's share, which `planner` makes of these shapes and options, the plan of all. data: of the corpus, or null.
 using SharePlanner = std::function<Plan(const Shape& corpus, const Shape& queries, const KnnOptions& options)>;
 Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
-                     const std::vector<std::string>& devices, const SharePlanner& planner);
+                     const std::vector<std::string>& devices, const void* data, const SharePlanner& planner);
 
 }  // namespace vicinal

@@ -25,6 +25,10 @@ void check_memory(const Backend& backend, const Shape& /*corpus*/, const KnnOpti
   check_reach(backend, options.eligible);
 }
 
+/// Where the rows are; null of shapes.
+const void* data_of(const Points& corpus) { return corpus.data; }
+const void* data_of(const Shape& /*corpus*/) { return nullptr; }
+
 /// It makes the plan, and corrects it by a sample of the rows.
 Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Points& corpus, const KnnOptions& options,
                   std::optional<double> radius) {
@@ -47,7 +51,7 @@ Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Sha
 template <class Corpus, class PlanShare>
 Plan plan_of_shares(const Corpus& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
                     const std::vector<std::string>& devices, const PlanShare& plan_share) {
-  return plan_of_devices(shape_of(corpus), queries, options, share, devices,
+  return plan_of_devices(shape_of(corpus), queries, options, share, devices, data_of(corpus),
                          [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {
                            return plan_share(first_rows(corpus, rows.rows), asked, one);
                          });

@@ -9,8 +9,7 @@
 
 namespace vicinal::cuda {
 
-inline constexpr std::int64_t pinned_piece_bytes =
-    std::int64_t{2} << 20;  // 72 MiB of a feed's twelve threads
+inline constexpr std::int64_t pinned_piece_bytes = std::int64_t{2} << 20;  // 72 MiB of a feed's twelve threads
 
 /// Whether the copy engine takes this memory as it is.
 bool is_pinned(const void* memory);

@@ -17,6 +17,9 @@ struct Rates {
          a_scan = 0.03e-3;    // launches, and what comes back; a selection from all pairs
   double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned, by the driver
   double fed_bytes = 5.1e10, least_fed = 8388608;  // by the feed (cuda/device/feed.hpp), and what is brought by it
+  double shared_bytes = 5.8e10,
+         shared_pinned_bytes =
+             9.5e10;  // to all devices at once: 2 H100 of one host with 32 cores, 2026-11-24, several_gpus.csv
   double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
   double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 8e-13,
          line_element = 6e-12;  // of rows that are packed for this search: as tiles, of bytes that stay whole, as lines
