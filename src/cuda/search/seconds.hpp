@@ -29,8 +29,10 @@ struct Rates {
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
-  double guessed = 1.0e-7, guessed_root = 3.1e-9,
-         guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
+  // The same where thresholds are guessed: a query and root of k, column of a neighbour, in lists of global memory too. 2026-11-24, knn_cuda.csv.
+  double guessed_root = 1.3e-8, guessed_element = 1.9e-12, guessed_long_element = 4.1e-12;
+  // Tiles whose groups of rows are tested (filter/int8_wgmma_groups.cuh), of one slab, and of more a slab.
+  double grouped_tile = 6.9e-9, grouped_slab = 4.8e-9;
   double resident_pair = 8e-12,
          resident_element = 1.2e-13;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
@@ -45,14 +47,18 @@ inline double fetching_seconds(const Shape& shape) {
   return shape.on_device ? 0.0 : bytes / (bytes < rates.least_fed ? rates.host_bytes : rates.fed_bytes);
 }
 
-/// It returns the seconds in which a filter makes and tests the sums of so many pairs.
+/// It returns the seconds in which a filter makes and tests the sums of so many pairs. grouped: of rows that all may answer.
 inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queries, std::int64_t rows,
-                                std::int64_t dims) {
+                                std::int64_t dims, bool grouped = false) {
   constexpr Rates rates;
   const auto q = static_cast<double>(queries), n = static_cast<double>(rows), d = static_cast<double>(dims);
-  if (on_tensor_cores(precision, sum))
-    return filter_precision(precision).tile_seconds * std::ceil(q / block_queries) * std::ceil(n / tile_rows) *
-           std::ceil(d / 128);
+  if (on_tensor_cores(precision, sum)) {
+    const bool groups = grouped && in_codes(precision) && queries > tile_rows && dims <= most_grouped_width;
+    const double tile = !groups       ? filter_precision(precision).tile_seconds
+                        : dims <= 128 ? rates.grouped_tile
+                                      : rates.grouped_slab;
+    return tile * std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
+  }
   const double difference = !in_codes(precision)  ? rates.difference
                             : sum == Sum::largest ? rates.largest_byte
                                                   : rates.byte_difference;
@@ -94,12 +100,14 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.prepared)
     seconds += rates.prepare + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
   const Sum sum = filter_sum_of(problem.metric);
-  seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
+  seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols,
+                               !problem.range && problem.filter_bytes == 0);
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
   const auto k = static_cast<double>(problem.k);
   if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
       at_once(plan, problem.corpus.rows, problem.prepared))
-    return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
+    return seconds + q * (rates.guessed_root * std::sqrt(k) +
+                          (problem.k > most_shared_k ? rates.guessed_long_element : rates.guessed_element) * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }
