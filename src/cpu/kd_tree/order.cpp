@@ -2,9 +2,9 @@
 // threads at once, smaller ones by a thread each.
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 
+#include "cpu/kd_tree/box.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 
 namespace vicinal::cpu {
@@ -20,27 +20,6 @@ struct ByColumn {
   double x;
   std::uint32_t row;
   bool operator<(const ByColumn& other) const noexcept { return x < other.x || (x == other.x && row < other.row); }
-};
-
-/// The least and the greatest of each column.
-struct Box {
-  double low[most_kd_tree_dims], high[most_kd_tree_dims];
-  Box() {
-    std::fill_n(low, most_kd_tree_dims, std::numeric_limits<double>::infinity());
-    std::fill_n(high, most_kd_tree_dims, -std::numeric_limits<double>::infinity());
-  }
-  void take(const double* least, const double* greatest, std::int64_t dims) noexcept {
-    for (std::int64_t j = 0; j < dims; ++j) {
-      low[j] = std::min(low[j], least[j]);
-      high[j] = std::max(high[j], greatest[j]);
-    }
-  }
-  std::int64_t widest(std::int64_t dims) const noexcept {
-    std::int64_t widest = 0;
-    for (std::int64_t j = 1; j < dims; ++j)
-      if (high[j] - low[j] > high[widest] - low[widest]) widest = j;
-    return widest;
-  }
 };
 
 struct Part {

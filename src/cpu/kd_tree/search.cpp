@@ -128,7 +128,7 @@ void KdTreeQueries::prepare(const Kernels& kernels, const SearchSpec& spec, cons
   });
   if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
   Buffer<std::uint32_t> order(count);
-  kd_tree_order(points.data(), count, dims, thread_pool, order.data());
+  (dims <= most_cell_dims ? cell_order : kd_tree_order)(points.data(), count, dims, thread_pool, order.data());
   width_ = kd_tree_width(dims);
   grow(points_, count * width_);
   given.resize(rows.size());

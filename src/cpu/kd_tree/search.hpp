@@ -10,7 +10,7 @@ namespace vicinal::cpu {
 /// The queries of a batch as the search reads them.
 class KdTreeQueries {
  public:
-  /// Puts `rows`, which name rows of `queries`, into the order of a k-d tree, and `given` says where each of them was. Throws InvalidValue
+  /// Puts `rows`, which name rows of `queries`, into an order in which neighbours come together, and `given` says where each of them was. Throws InvalidValue
   /// for queries that are not finite.
   void prepare(const Kernels& kernels, const SearchSpec& spec, const Points& queries, ThreadPool& thread_pool,
                std::vector<std::int64_t>& rows, std::vector<std::int64_t>& given);
