@@ -83,7 +83,9 @@ TEST(KdTreeOrder, CellsOfOneColumnAscendAndOfThreeKeepNeighboursTogether) {
     for (std::size_t i = 1; i < order.size(); ++i)
       for (std::int64_t j = 0; j < dims; ++j) {
         const auto at = [&](std::size_t k) { return points[static_cast<std::size_t>(order[k] * dims + j)]; };
-        if (dims == 1) ASSERT_LE(at(i - 1), at(i) + 1e-6);  // a cell
+        if (dims == 1) {
+          ASSERT_LE(at(i - 1), at(i) + 1e-6);  // a cell
+        }
         steps += std::abs(at(i) - at(i - 1));
       }
     EXPECT_LT(steps / static_cast<double>(rows * dims), dims == 1 ? 1e-4 : 0.04);  // of an order by chance a third
