@@ -1,7 +1,9 @@
 // See kept_threads.hpp.
 #include "core/kept_threads.hpp"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <condition_variable>
 #include <map>
@@ -92,15 +94,36 @@ void serve(std::unique_ptr<KeptThread> own, const std::string& owner, bool kept)
   }
 }
 
+/// A thread that is made meanwhile takes no signal but those of its own faults: it waits long after the call, when the caller may have blocked signals that
+/// another thread is to take.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 void run_on_kept_thread(const std::string& owner, std::function<void()> task, std::function<void()> done) {
-  const bool kept = at_home();
   Order order = order_of(std::move(task), std::move(done));
+  const bool kept = at_home() && order.has_cores;  // else it would stay on the cores that it began with
   if (KeptThread* const thread = kept ? take(owner) : nullptr) return thread->give(std::move(order));
   auto own = std::make_unique<KeptThread>();
   KeptThread* const thread = own.get();
-  std::thread(serve, std::move(own), owner, kept).detach();
+  {
+    const SignalsBlocked blocked;
+    std::thread(serve, std::move(own), owner, kept).detach();
+  }
   thread->give(std::move(order));
 }
 

@@ -1,6 +1,7 @@
 // Owned results. Memory comes uninitialised: a search writes every entry.
 #include "vicinal/neighbors.hpp"
 
+#include <cstdint>
 #include <exception>
 
 #include "core/buffer.hpp"
@@ -17,7 +18,7 @@ namespace {
 template <class T>
 std::shared_ptr<T[]> make_array(std::size_t count) {
   const std::size_t bytes = count * sizeof(T);
-  if (bytes < huge_from) return std::shared_ptr<T[]>(new T[count]);
+  if (count > SIZE_MAX / sizeof(T) || bytes < huge_from) return std::shared_ptr<T[]>(new T[count]);
   return std::shared_ptr<T[]>(static_cast<T*>(acquire_bytes(bytes)), [bytes](T* at) { release_bytes(at, bytes); });
 }
 

@@ -27,11 +27,11 @@ bool proved(const NeighborsView& out, const SearchSpec& spec, std::int64_t row, 
 
 }  // namespace
 
-std::int64_t certify(const NeighborsView& out, const SearchSpec& spec, std::span<const std::int64_t> rows,
-                     const BoundsView& bounds, std::vector<bool>& redo, ThreadPool& thread_pool) {
+std::vector<std::int64_t> certify(const NeighborsView& out, const SearchSpec& spec, std::span<const std::int64_t> rows,
+                                  const BoundsView& bounds, ThreadPool& thread_pool) {
   constexpr std::size_t run = std::size_t{1} << 14;  // queries that a thread looks at
-  std::int64_t count = 0;
-  std::mutex mutex;  // of count and redo
+  std::vector<std::int64_t> unproved;
+  std::mutex mutex;  // of these
   const auto look = [&](std::size_t begin) {
     std::vector<std::int64_t> left;
     for (std::size_t i = begin; i < std::min(begin + run, rows.size()); ++i)
@@ -40,14 +40,13 @@ std::int64_t certify(const NeighborsView& out, const SearchSpec& spec, std::span
         left.push_back(rows[i]);
     if (left.empty()) return;
     const std::lock_guard lock(mutex);
-    for (const std::int64_t row : left) redo[static_cast<std::size_t>(row)] = true;
-    count += std::ssize(left);
+    unproved.insert(unproved.end(), left.begin(), left.end());
   };
   if (rows.size() <= run) look(0);
   else
     thread_pool.for_each(static_cast<std::int64_t>((rows.size() + run - 1) / run),
                          [&](std::int64_t number, int) { look(static_cast<std::size_t>(number) * run); });
-  return count;
+  return unproved;
 }
 
 }  // namespace vicinal

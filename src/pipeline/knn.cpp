@@ -34,26 +34,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The next queries that are pending, which then are not; returns where to go on. All at once where all are pending: a device waits for this.
-std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::vector<bool>& pending, std::size_t row,
-                       std::int64_t asked) {
+/// The next queries that are pending; returns where to go on. All at once where all are pending: a device waits for this.
+std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, const std::vector<bool>& pending,
+                       std::size_t row, std::int64_t asked) {
   batch.clear();
   if (asked == static_cast<std::int64_t>(pending.size())) {
     batch.resize(std::min(size, pending.size() - row));
     std::iota(batch.begin(), batch.end(), static_cast<std::int64_t>(row));
-    const auto begin = pending.begin() + static_cast<std::ptrdiff_t>(row);
-    std::fill(begin, begin + static_cast<std::ptrdiff_t>(batch.size()), false);
     return row + batch.size();
   }
-  for (; row < pending.size() && batch.size() < size; ++row) {
-    if (!pending[row]) continue;
-    batch.push_back(static_cast<std::int64_t>(row));
-    pending[row] = false;
-  }
+  for (; row < pending.size() && batch.size() < size; ++row)
+    if (pending[row]) batch.push_back(static_cast<std::int64_t>(row));
   return row;
 }
 
-/// One precision over the pending queries, a bit for each so that a plan in little memory holds for many queries.
+/// One precision over the pending queries, a bit for each so that a plan in little memory holds for many queries. A query is pending until it is proved,
+/// whatever is thrown meanwhile.
 class PrecisionRun {
  public:
   /// pending: the run clears the bits of the queries that it proves. asked: how many are set.
@@ -75,15 +71,12 @@ class PrecisionRun {
       if (batch.empty()) return;
       bool all_proved = false;
       const BoundsView bounds{verified_radius.data(), largest.data(), found.data(), &all_proved};
-      try {
-        session.prepare_queries(queries_, batch);
-        sweep.run(next < pending_.size());
-        session.finish(out_, bounds);
-      } catch (...) {  // nothing of the batch is proved
-        for (const std::int64_t row : batch) pending_[static_cast<std::size_t>(row)] = true;
-        throw;
-      }
-      if (!all_proved) left_ += certify(out_, spec_, batch, bounds, pending_, thread_pool_);
+      session.prepare_queries(queries_, batch);
+      sweep.run(next < pending_.size());
+      session.finish(out_, bounds);
+      const std::vector<std::int64_t> unproved =
+          all_proved ? std::vector<std::int64_t>() : certify(out_, spec_, batch, bounds, thread_pool_);
+      clear_proved(batch, unproved);
       const std::int64_t errors = all_proved ? 1 : static_cast<std::int64_t>(batch.size());
       for (std::int64_t i = 0; i < errors; ++i)
         report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
@@ -94,6 +87,17 @@ class PrecisionRun {
   std::int64_t left() const noexcept { return left_; }
 
  private:
+  /// The queries of the batch are pending no more, but those that are not proved.
+  void clear_proved(const std::vector<std::int64_t>& batch, const std::vector<std::int64_t>& unproved) noexcept {
+    const auto at = [&](std::int64_t row) { return pending_.begin() + static_cast<std::ptrdiff_t>(row); };
+    if (batch.back() - batch.front() + 1 == std::ssize(batch))
+      std::fill(at(batch.front()), at(batch.back() + 1), false);
+    else
+      for (const std::int64_t row : batch) *at(row) = false;
+    for (const std::int64_t row : unproved) *at(row) = true;
+    left_ += std::ssize(unproved);
+  }
+
   const SearchSpec& spec_;
   const NeighborsView& out_;
   const Points& queries_;

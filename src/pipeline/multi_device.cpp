@@ -111,6 +111,7 @@ Report knn_by_queries(const NeighborsView& out, const Points& corpus, const Prep
 
 Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options,
                    const Share& share, const std::vector<std::string>& devices, double start) {
+  const double reading = reading_seconds(devices, shape_of(corpus), corpus.data);
   std::vector<Neighbors> found(devices.size());
   DeviceTasks tasks(devices, options.progress,
                     static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
@@ -133,8 +134,7 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
   merge_found(lists, options.metric, out, threads_for(options.run.threads));
   Report all;
   sum.close(all.certificate, all.stats, start);
-  all.stats.planned_seconds =
-      std::max(all.stats.planned_seconds, reading_seconds(devices, shape_of(corpus), corpus.data));
+  all.stats.planned_seconds = std::max(all.stats.planned_seconds, reading);
   return all;
 }
 

@@ -26,7 +26,7 @@ class ShareTotals {
         certificate_.precisions.push_back(precision);
     certificate_.largest_bound = std::max(certificate_.largest_bound, certificate.largest_bound);
     certificate_.redone += certificate.redone;
-    stats_.instruction_set = stats.instruction_set;
+    if (!stats.instruction_set.empty()) stats_.instruction_set = stats.instruction_set;  // of a share that is not empty
     stats_.threads += stats.threads;
     stats_.seconds = std::max(stats_.seconds, stats.seconds);
     stats_.prepare_seconds = std::max(stats_.prepare_seconds, stats.prepare_seconds);

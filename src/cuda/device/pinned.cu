@@ -32,9 +32,14 @@ class Spare {
     cudaGetLastError();
     return nullptr;
   }
-  void give(std::byte* piece) {
-    const std::lock_guard lock(mutex_);
-    pieces_.push_back(piece);
+  /// Without memory for its place in the list the piece goes back to the system.
+  void give(std::byte* piece) noexcept {
+    try {
+      const std::lock_guard lock(mutex_);
+      pieces_.push_back(piece);
+    } catch (...) {
+      cudaFreeHost(piece);
+    }
   }
   std::int64_t release() {
     const std::lock_guard lock(mutex_);
@@ -75,7 +80,7 @@ bool is_pinned(const void* memory) {
 }
 
 std::byte* take_pinned() { return spare().take(); }
-void give_pinned(std::byte* piece) { spare().give(piece); }
+void give_pinned(std::byte* piece) noexcept { spare().give(piece); }
 std::int64_t release_pinned() { return spare().release(); }
 
 void fetch(int ordinal, std::byte* to, const std::byte* from, std::int64_t bytes, ThreadPool& thread_pool) {

@@ -15,7 +15,7 @@ inline constexpr std::int64_t pinned_piece_bytes = std::int64_t{2} << 20;  // 72
 bool is_pinned(const void* memory);
 /// A piece that no transfer uses now; null where the system pins no memory.
 std::byte* take_pinned();
-void give_pinned(std::byte* piece);
+void give_pinned(std::byte* piece) noexcept;
 /// It gives the pieces that no transfer uses back to the system; returns how many bytes that were.
 std::int64_t release_pinned();
 

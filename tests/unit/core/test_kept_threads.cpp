@@ -2,7 +2,9 @@
 #include "core/kept_threads.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +76,15 @@ TEST(KeptThreads, ATaskRunsOnTheCoresOfItsCaller) {
   ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   mask = cores();
   EXPECT_TRUE(CPU_EQUAL(&mask, &all));
+}
+
+TEST(KeptThreads, TakeNoSignals) {
+  sigset_t mask, own;
+  run_and_wait("cuda:2", [&] { pthread_sigmask(SIG_BLOCK, nullptr, &mask); });
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGALRM}) EXPECT_EQ(sigismember(&mask, signal), 1) << signal;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) EXPECT_EQ(sigismember(&mask, signal), 0) << signal;
+  pthread_sigmask(SIG_BLOCK, nullptr, &own);
+  EXPECT_EQ(sigismember(&own, SIGTERM), 0);  // the caller's are as they were
 }
 
 TEST(KeptThreads, AForkedChildHasThreadsOfItsOwn) {

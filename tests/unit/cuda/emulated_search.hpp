@@ -185,11 +185,8 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     bool all_proved = false;
     const BoundsView bounds{verified_radius.data(), largest.data(), found.data(), &all_proved};
     session.finish(out, bounds);
-    std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
-    if (!all_proved) certify(out, spec, rows, bounds, redo, thread_pool);
-    rows.clear();
-    for (std::int64_t i = 0; i < queries.rows; ++i)
-      if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
+    rows = all_proved ? std::vector<std::int64_t>() : certify(out, spec, rows, bounds, thread_pool);
+    std::sort(rows.begin(), rows.end());
     if (precision == Precision::canonical) continue;
     answer.redone = static_cast<std::int64_t>(rows.size());
     answer.planned_bytes = cuda::session_bytes(plan, problem, 0, device.multiprocessors, device.packed_rows);

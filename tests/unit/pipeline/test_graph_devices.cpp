@@ -112,6 +112,10 @@ TEST(GraphDevices, ARunLeavesOutItsOwnRows) {
   const Corpus kept(line.points(), {.run = {.device = "cpu,cpu,cpu"}});
   const Neighbors graph = kept.knn_graph({.search = {.k = 1}});
   EXPECT_EQ(graph.id(0, 0), 1);
+  const std::vector<float> four{0, 1, 3, 6};  // of which the last device has none
+  EXPECT_FALSE(Corpus(Points(four.data(), DType::f32, 4, 1), {.run = {.device = "cpu,cpu,cpu"}})
+                   .knn_graph({.search = {.k = 1}})
+                   .stats.instruction_set.empty());
   for (std::int64_t i = 1; i < line.rows; ++i) {
     EXPECT_EQ(graph.id(i, 0), i - 1);
     EXPECT_EQ(graph.distance(i, 0), static_cast<double>(2 * i - 1));
