@@ -8,6 +8,8 @@
 
 namespace vicinal::cpu {
 
+inline constexpr std::int64_t block_rows = 8192;  // a thread's piece of what all threads order
+
 /// The least and the greatest of each column.
 struct Box {
   double low[most_kd_tree_dims], high[most_kd_tree_dims];

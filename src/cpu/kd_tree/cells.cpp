@@ -12,7 +12,6 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t block_rows = 8192;  // a thread's piece
 constexpr int column_bits = 21;
 constexpr int bucket_bits = 11;
 static_assert(most_cell_dims * column_bits <= 64 && column_bits > bucket_bits);

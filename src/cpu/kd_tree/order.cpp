@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::int64_t serial_rows = 4096;           // parts this small are one piece of work
 constexpr std::int64_t together_rows = 65536;        // larger parts are split by all threads
-constexpr std::int64_t block_rows = 8192;            // a thread's piece of such a part
 constexpr std::int64_t sampled = 1024, around = 64;  // rows that say where the median is, and how far off it may be
 
 /// A row by the column that is split.
