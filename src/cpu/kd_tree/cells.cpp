@@ -13,8 +13,8 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr int column_bits = 21;
-constexpr int bucket_bits = 11;
-static_assert(most_cell_dims * column_bits <= 64 && column_bits > bucket_bits);
+constexpr int cell_bucket_bits = 11;
+static_assert(most_cell_dims * column_bits <= 64 && column_bits > cell_bucket_bits);
 
 /// A point's cell: the bits of its columns' places in the box in turn, the first bit of each first.
 class Cells {
@@ -49,10 +49,10 @@ class Cells {
   std::array<std::uint64_t, 256> spread_;
 };
 
-struct Key {
+struct CellKey {
   std::uint64_t cell;
   std::uint32_t row;
-  bool operator<(const Key& other) const noexcept { return cell < other.cell; }
+  bool operator<(const CellKey& other) const noexcept { return cell < other.cell; }
 };
 
 }  // namespace
@@ -74,11 +74,11 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
   const Cells cells(boxes.front(), dims);
 
   // Keys, and how many of each block go to each bucket.
-  constexpr std::size_t buckets = std::size_t{1} << bucket_bits;
-  const int shift = cells.bits() - bucket_bits;
+  constexpr std::size_t buckets = std::size_t{1} << cell_bucket_bits;
+  const int shift = cells.bits() - cell_bucket_bits;
   using Counts = std::array<std::uint32_t, buckets>;
   std::vector<Counts> at(static_cast<std::size_t>(blocks));
-  Buffer<Key> keys(rows), dealt(rows);
+  Buffer<CellKey> keys(rows), dealt(rows);
   each_block([&](std::size_t b, std::int64_t begin, std::int64_t end) {
     at[b].fill(0);
     for (std::int64_t i = begin; i < end; ++i) {
