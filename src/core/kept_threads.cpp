@@ -1,9 +1,7 @@
 // See kept_threads.hpp.
 #include "core/kept_threads.hpp"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <condition_variable>
 #include <map>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace vicinal {
 namespace {
@@ -94,24 +93,6 @@ void serve(std::unique_ptr<KeptThread> own, const std::string& owner, bool kept)
   }
 }
 
-/// A thread that is made meanwhile takes no signal but those of its own faults: it waits long after the call, when the caller may have blocked signals that
-/// another thread is to take.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 void run_on_kept_thread(const std::string& owner, std::function<void()> task, std::function<void()> done) {
@@ -121,7 +102,8 @@ void run_on_kept_thread(const std::string& owner, std::function<void()> task, st
   auto own = std::make_unique<KeptThread>();
   KeptThread* const thread = own.get();
   {
-    const SignalsBlocked blocked;
+    const SignalsBlocked
+        blocked;  // it waits long after the call, when the caller may have blocked what another thread is to take
     std::thread(serve, std::move(own), owner, kept).detach();
   }
   thread->give(std::move(order));

@@ -1,6 +1,7 @@
 // The threads of one call: a oneTBB arena of its own, a loop over numbered pieces of work, progress and cancellation.
 // Results never depend on how pieces meet threads.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "core/coarse_clock.hpp"
+#include "core/fpenv.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -34,6 +36,15 @@ class ThreadPool {
   /// body(index, worker) for every index in [0, count), each once; worker < threads() names a scratch of its own.
   /// Runs on at most threads() threads, the calling one among them; the first exception is thrown here.
   void for_each(std::int64_t count, const std::function<void(std::int64_t index, int worker)>& body);
+  /// The same by runs: body(begin, end) for each `length` of [0, count), the last one shorter. Of a single run nothing is allocated.
+  template <class Body>
+  void for_runs(std::int64_t count, std::int64_t length, const Body& body) {
+    if (count > length)
+      return for_each((count + length - 1) / length,
+                      [&](std::int64_t run, int) { body(run * length, std::min(count, (run + 1) * length)); });
+    const FpGuard guard;  // as for_each has it
+    if (count > 0) body(std::int64_t{0}, count);
+  }
   /// Called by bodies between tiles with the work just done. Throws Cancelled when the caller wants to stop.
   /// Only the thread that made the ThreadPool runs the caller's progress function, at most every 10 ms.
   void poll(std::uint64_t work);

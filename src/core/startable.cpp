@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 #include <mutex>
 #include <new>
 #include <vector>
+
+#include "core/signals_blocked.hpp"
 
 namespace vicinal {
 namespace {
@@ -54,16 +55,15 @@ int startable_threads(int wanted) noexcept try {
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return 0;
   ::pthread_attr_setstacksize(&attributes, stack_bytes);
-  sigset_t all, before;  // handlers of the process's are for its own threads
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   int started = 0;
-  for (; started < wanted; ++started) {
-    Tried& one = tried[static_cast<std::size_t>(started)];
-    one.gate = &gate;
-    if (::pthread_create(&one.thread, &attributes, wait_at_gate, &one) != 0) break;
+  {
+    const SignalsBlocked blocked;  // handlers of the process's are for its own threads
+    for (; started < wanted; ++started) {
+      Tried& one = tried[static_cast<std::size_t>(started)];
+      one.gate = &gate;
+      if (::pthread_create(&one.thread, &attributes, wait_at_gate, &one) != 0) break;
+    }
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_attr_destroy(&attributes);
   {
     const std::lock_guard hold(gate.lock);

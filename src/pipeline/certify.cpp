@@ -1,7 +1,6 @@
 // See certify.hpp.
 #include "pipeline/certify.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <mutex>
 
@@ -29,23 +28,19 @@ bool proved(const NeighborsView& out, const SearchSpec& spec, std::int64_t row, 
 
 std::vector<std::int64_t> certify(const NeighborsView& out, const SearchSpec& spec, std::span<const std::int64_t> rows,
                                   const BoundsView& bounds, ThreadPool& thread_pool) {
-  constexpr std::size_t run = std::size_t{1} << 14;  // queries that a thread looks at
+  constexpr std::int64_t queries_at_once = 1 << 14;
   std::vector<std::int64_t> unproved;
   std::mutex mutex;  // of these
-  const auto look = [&](std::size_t begin) {
+  thread_pool.for_runs(std::ssize(rows), queries_at_once, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> left;
-    for (std::size_t i = begin; i < std::min(begin + run, rows.size()); ++i)
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
       if (!proved(out, spec, rows[i], bounds.verified_radius[i],
                   bounds.found == nullptr ? unknown_count : bounds.found[i]))
         left.push_back(rows[i]);
     if (left.empty()) return;
     const std::lock_guard lock(mutex);
     unproved.insert(unproved.end(), left.begin(), left.end());
-  };
-  if (rows.size() <= run) look(0);
-  else
-    thread_pool.for_each(static_cast<std::int64_t>((rows.size() + run - 1) / run),
-                         [&](std::int64_t number, int) { look(static_cast<std::size_t>(number) * run); });
+  });
   return unproved;
 }
 

@@ -76,7 +76,7 @@ void for_lists(std::int64_t rows, std::int64_t entries, int threads,
   const std::int64_t at_once = std::max<std::int64_t>(entries_at_once / std::max<std::int64_t>(entries, 1), 1),
                      runs = (rows + at_once - 1) / at_once;
   ThreadPool thread_pool(static_cast<int>(std::clamp<std::int64_t>(runs, 1, threads)), nullptr, {}, 0);
-  thread_pool.for_each(runs, [&](std::int64_t run, int) { body(run * at_once, std::min(rows, (run + 1) * at_once)); });
+  thread_pool.for_runs(rows, at_once, body);
 }
 
 void merge_found(std::span<const NeighborsView> parts, Metric metric, const NeighborsView& out, int threads) {

@@ -61,14 +61,10 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
                 std::uint32_t* order) {
   if (rows <= KdTree::fan) return std::iota(order, order + rows, 0u);
   const std::int64_t blocks = (rows + block_rows - 1) / block_rows;
-  const auto each_block = [&](const auto& body) {
-    thread_pool.for_each(blocks, [&](std::int64_t b, int) {
-      body(static_cast<std::size_t>(b), b * block_rows, std::min(rows, (b + 1) * block_rows));
-    });
-  };
+  const auto block = [](std::int64_t begin) { return static_cast<std::size_t>(begin / block_rows); };
   std::vector<Box> boxes(static_cast<std::size_t>(blocks));
-  each_block([&](std::size_t b, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) boxes[b].take(points + i * dims, points + i * dims, dims);
+  thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) boxes[block(begin)].take(points + i * dims, points + i * dims, dims);
   });
   for (const Box& one : boxes) boxes.front().take(one.low, one.high, dims);
   const Cells cells(boxes.front(), dims);
@@ -79,11 +75,12 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
   using Counts = std::array<std::uint32_t, buckets>;
   std::vector<Counts> at(static_cast<std::size_t>(blocks));
   Buffer<CellKey> keys(rows), dealt(rows);
-  each_block([&](std::size_t b, std::int64_t begin, std::int64_t end) {
-    at[b].fill(0);
+  thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {
+    Counts& counts = at[block(begin)];
+    counts.fill(0);
     for (std::int64_t i = begin; i < end; ++i) {
       keys[i] = {cells.of(points + i * dims), static_cast<std::uint32_t>(i)};
-      ++at[b][keys[i].cell >> shift];
+      ++counts[keys[i].cell >> shift];
     }
   });
   std::vector<std::uint32_t> begins(buckets + 1);
@@ -93,8 +90,8 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
     for (Counts& counts : at) next += std::exchange(counts[bucket], next);
   }
   begins[buckets] = next;
-  each_block([&](std::size_t b, std::int64_t begin, std::int64_t end) {
-    Counts& to = at[b];
+  thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {
+    Counts& to = at[block(begin)];
     for (std::int64_t i = begin; i < end; ++i) dealt[to[keys[i].cell >> shift]++] = keys[i];
   });
   constexpr std::size_t together = 16;  // buckets of a piece of work

@@ -42,7 +42,7 @@ void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, T
 
 /// Columns up to which queries are in the order of cells: of more, cells are too large where tails are heavy.
 inline constexpr std::int64_t most_cell_dims = 3;
-/// Rows in an order in which those near each other are seldom far apart, for at most most_cell_dims columns. It takes a fifth of the time of a tree's.
+/// Rows in an order in which those near each other are seldom far apart, for at most most_cell_dims columns. It takes a quarter of the time of a tree's.
 void cell_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
                 std::uint32_t* order);
 

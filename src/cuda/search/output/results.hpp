@@ -13,17 +13,14 @@ namespace vicinal::cuda {
 /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
 inline void count_found(const NeighborsView& out, std::span<const std::int64_t> rows, bool there, std::int64_t* found,
                         ThreadPool& thread_pool) {
-  constexpr std::size_t run = std::size_t{1} << 14;  // answers that a thread counts
-  const auto count = [&](std::size_t begin) {
-    for (std::size_t i = begin; i < std::min(begin + run, rows.size()); ++i) {
+  constexpr std::int64_t answers_at_once = 1 << 14;
+  thread_pool.for_runs(std::ssize(rows), answers_at_once, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::int64_t* const ids = out.ids + rows[i] * out.k;
       found[i] =
           there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
     }
-  };
-  if (rows.size() <= run) return count(0);
-  thread_pool.for_each(static_cast<std::int64_t>((rows.size() + run - 1) / run),
-                       [&](std::int64_t number, int) { count(static_cast<std::size_t>(number) * run); });
+  });
 }
 
 /// Those of some values that are the mark, in this order, so that queries of one size stay side by side.
