@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <numeric>
 
 #include "core/file_behind.hpp"
 #include "cuda/device/pinned.hpp"
+#include "cuda/device/runtime.hpp"
 #include "io/mmap.hpp"
 #include "unit/cuda/fake_runtime.hpp"
 #include "unit/io/files.hpp"
@@ -148,6 +150,19 @@ TEST_F(CudaFeed, FetchesResultsThroughPinnedPiecesOrAsTheyAre) {
   std::fill(got_.begin(), got_.end(), 0U);
   fetch(0, to(), dense().data, bytes, thread_pool);  // no piece was lost
   EXPECT_EQ(got_, table_);
+}
+
+TEST_F(CudaFeed, FewResultsAreOneCopyAndManyComeThroughPieces) {
+  Pool pool(0);
+  Runtime runtime({.ordinal = 0, .multiprocessors = 132, .pool = pool}, {"copying", "waiting", "ask for less"});
+  ThreadPool thread_pool(3, nullptr, {}, 1);
+  for (const std::int64_t bytes : {least_fetched - 1, least_fetched}) {
+    std::fill(got_.begin(), got_.end(), 0U);
+    runtime.results_out(to(), dense().data, bytes, thread_pool);
+    EXPECT_EQ(fake::pinned > 0, bytes == least_fetched);
+    EXPECT_EQ(std::memcmp(to(), dense().data, static_cast<std::size_t>(bytes)), 0);
+    EXPECT_EQ(got_[static_cast<std::size_t>(bytes) / 4 + 1], 0U);
+  }
 }
 
 }  // namespace

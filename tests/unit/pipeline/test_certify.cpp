@@ -99,23 +99,26 @@ TEST(Certify, TheLastRowThatIsOwedDecides) {
   EXPECT_EQ(some.refused({5, 2, 5}, -unbounded), (std::vector<bool>{true, true, true}));
 }
 
+/// On both sides of the queries that one thread is given, and beyond.
 TEST(Certify, ManyQueriesAreToldByAllThreads) {
-  constexpr std::int64_t queries = 40'000;
-  Neighbors found(queries, 1, DistanceType::f32, false);
-  std::vector<std::int64_t> rows, counts(queries, 1);
-  std::vector<double> radii(queries, 2), largest(queries);
-  for (std::int64_t i = 0; i < queries; ++i) {
-    rows.push_back(i);
-    found.view().ids[i] = i;
-    static_cast<float*>(found.view().distances)[i] = i % 1000 == 999 ? 3.0F : 1.0F;  // beyond what was proved
-  }
-  const SearchSpec spec{.corpus = Points(nullptr, DType::f32, queries, 1), .k = 1};
   ThreadPool thread_pool(3, nullptr, {}, 1);
-  std::vector<std::int64_t> unproved =
-      certify(found.view(), spec, rows, {radii.data(), largest.data(), counts.data()}, thread_pool);
-  std::sort(unproved.begin(), unproved.end());
-  ASSERT_EQ(unproved.size(), 40u);
-  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(unproved[i], static_cast<std::int64_t>(1000 * i + 999));
+  for (const std::int64_t queries : {16'384, 16'385, 40'000}) {
+    Neighbors found(queries, 1, DistanceType::f32, false);
+    std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries), 1), far;
+    std::vector<double> radii(static_cast<std::size_t>(queries), 2), largest(radii.size());
+    for (std::int64_t i = 0; i < queries; ++i) {
+      rows.push_back(i);
+      found.view().ids[i] = i;
+      const bool beyond = i % 1000 == 999 || i + 1 == queries;
+      static_cast<float*>(found.view().distances)[i] = beyond ? 3.0F : 1.0F;  // of what was proved
+      if (beyond) far.push_back(i);
+    }
+    const SearchSpec spec{.corpus = Points(nullptr, DType::f32, queries, 1), .k = 1};
+    std::vector<std::int64_t> unproved =
+        certify(found.view(), spec, rows, {radii.data(), largest.data(), counts.data()}, thread_pool);
+    std::sort(unproved.begin(), unproved.end());
+    EXPECT_EQ(unproved, far) << queries;
+  }
 }
 
 TEST(SpotCheck, RightAnswersPassAndEveryKindOfWrongOneIsNamed) {
