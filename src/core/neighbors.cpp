@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <new>
 
 #include "core/buffer.hpp"
 #include "core/key.hpp"
@@ -17,8 +18,9 @@ namespace {
 /// Large arrays lie in huge pages, where the system has them: the first touch of many small pages takes as long as a search on a device.
 template <class T>
 std::shared_ptr<T[]> make_array(std::size_t count) {
+  if (count > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
   const std::size_t bytes = count * sizeof(T);
-  if (count > SIZE_MAX / sizeof(T) || bytes < huge_from) return std::shared_ptr<T[]>(new T[count]);
+  if (bytes < huge_from) return std::shared_ptr<T[]>(new T[count]);
   return std::shared_ptr<T[]>(static_cast<T*>(acquire_bytes(bytes)), [bytes](T* at) { release_bytes(at, bytes); });
 }
 

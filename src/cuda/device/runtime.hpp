@@ -68,7 +68,7 @@ class Runtime {
     if (bytes > 0)
       check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), texts_.copying);
   }
-  /// Results to the host, when all that was launched is done. Many of them are there when it returns.
+  /// It copies results to the host, when all that was launched is done; many of them are there when it returns.
   void results_out(void* to, const void* from, std::int64_t bytes, ThreadPool& thread_pool) {
     if (bytes < least_fetched || is_pinned(to)) return out(to, from, bytes);
     fetch(context_.ordinal, static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, thread_pool);
