@@ -198,9 +198,11 @@ def test_killed_at_random_moments(longer, request, monkeypatch, device, most):
         (longer / f"whole.{name}").unlink()
 
 
-def test_an_interrupt_says_how_to_go_on(longer, monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", "cpu,cpu"])
+def test_an_interrupt_says_how_to_go_on(longer, monkeypatch, device):
     monkeypatch.chdir(longer)
-    words = [COMMAND, "truth", "base.0.u8bin", "base.1.u8bin", "base.2.u8bin", "--queries", "q.npy", "-k", "900", "--threads", "1", "-o", "o.npz", "--resume", "my d"]
+    words = [COMMAND, "truth", "base.0.u8bin", "base.1.u8bin", "base.2.u8bin", "--queries", "q.npy", "-k", "900", "--threads", "1", "-o", "o.npz", "--resume", "my d",
+             "--device", device]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not any((longer / "my d").glob("*.vicinal-piece")) and process.poll() is None and time.monotonic() < deadline:
