@@ -201,16 +201,17 @@ def test_killed_at_random_moments(longer, request, monkeypatch, device, most):
 @pytest.mark.parametrize("device", ["cpu", "cpu,cpu"])
 def test_an_interrupt_says_how_to_go_on(longer, monkeypatch, device):
     monkeypatch.chdir(longer)
-    words = [COMMAND, "truth", "base.0.u8bin", "base.1.u8bin", "base.2.u8bin", "--queries", "q.npy", "-k", "900", "--threads", "1", "-o", "o.npz", "--resume", "my d",
+    folder = f"pieces of {device}"  # its own: pieces of the other case would send the signal before the command is ready
+    words = [COMMAND, "truth", "base.0.u8bin", "base.1.u8bin", "base.2.u8bin", "--queries", "q.npy", "-k", "900", "--threads", "1", "-o", "o.npz", "--resume", folder,
              "--device", device]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not any((longer / "my d").glob("*.vicinal-piece")) and process.poll() is None and time.monotonic() < deadline:
+    while not any((longer / folder).glob("*.vicinal-piece")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, b""), err
-    assert re.search(rb"interrupted; \S+ % of the pairs are saved in 'my d'; to go on: .*truth base.0.u8bin", err), err
+    assert re.search(rb"interrupted; \S+ %% of the pairs are saved in '%b'; to go on: .*truth base.0.u8bin" % folder.encode(), err), err
     assert not (longer / "o.npz").exists()
 
 
