@@ -22,10 +22,13 @@ struct SpeculationRule {
   double deviations = 5;  // of a binomial distribution, beyond what is expected of evenly spread rows
   double rows_besides = 4;
   std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
+  std::int64_t least_k_of_many = 8,
+               many_queries = 4096;  // of so many, parts rank long enough for guesses to pay sooner
 
   /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
   bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
-    return k >= (dims <= 128 ? least_k : least_k_of_long_rows) || queries <= few_queries;
+    const std::int64_t least = dims > 128 ? least_k_of_long_rows : queries >= many_queries ? least_k_of_many : least_k;
+    return k >= std::min(least, least_k) || queries <= few_queries;
   }
   /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {
