@@ -76,11 +76,10 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
   // Where sums have lost their low bits, so have thresholds.
   const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(line);
   if (!(coeffs.base > -static_cast<float>(infinite))) return false;  // as every kernel has it
-  if (one.rows != 0) {
+  if (one.product != 0) {
     const auto query_inverse =
         static_cast<float>(args.queries.tile_metadata[one.query / tile_rows].inverse / int8_unit(args.model.sum, 1, 1));
-    const auto row = static_cast<int>(one.position % tile_rows);
-    const GroupNorms& group = metadata.groups[row / 64 * 4 + row % 8 / 2];
+    const GroupNorms& group = metadata.pairs[pair_of_row(static_cast<int>(one.position % tile_rows))];
     return static_cast<float>(one.sum) >= group_threshold(group_coeffs(coeffs, query_inverse), group);
   }
   const int threshold =
@@ -90,29 +89,36 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
 
 struct OpenGroups {
   SearchArgs args;
-  Candidate* candidates;
+  const Candidate* candidates;   // each with its product, or
+  const GroupCandidate* groups;  // with some of its bits
   std::uint32_t* used;
   Candidate* opened;
-  std::int64_t room;
+  std::int64_t room, opened_room;  // of each warp
   Tally* tally;
 };
-/// Groups of rows become a candidate for each row that is not masked, with its own product: of none may it be larger than the group's.
+/// Rows that are not masked are candidates by themselves, each with its own product: of none may it be larger than is said of it.
 __global__ void open_groups(OpenGroups o) {
   if (thread_index() != 0) return;
   const std::int64_t first = blockIdx.x * o.room;
   std::uint32_t count = 0;
+  const auto open = [&](Candidate row) {
+    if (row.position >= o.args.rows.count ||
+        o.args.rows.tile_metadata[row.position / tile_rows].terms[row.position % tile_rows] ==
+            static_cast<float>(infinite))
+      return;
+    const int product = product_of(o.args, row.position, row.query, o.args.queries.bytes);
+    if (product > row.sum) atomicAdd(&o.tally->wrong, 1ull);
+    row.sum = product;
+    o.opened[blockIdx.x * o.opened_room + count++] = row;
+  };
   for (std::uint32_t i = 0; i < o.used[blockIdx.x]; ++i) {
-    const Candidate one = o.candidates[first + i];
-    for (int bit = 0; bit < group_rows; ++bit) {
-      Candidate row{one.query, one.position + static_cast<std::uint32_t>(row_of_bit(bit)), 0, 1};
-      if ((one.rows >> bit & 1) == 0 || row.position >= o.args.rows.count ||
-          o.args.rows.tile_metadata[row.position / tile_rows].terms[row.position % tile_rows] ==
-              static_cast<float>(infinite))
-        continue;
-      row.sum = product_of(o.args, row.position, row.query, o.args.queries.bytes);
-      if (row.sum > one.sum) atomicAdd(&o.tally->wrong, 1ull);
-      o.opened[first + count++] = row;
+    if (o.groups == nullptr) {
+      open(o.candidates[first + i]);
+      continue;
     }
+    const GroupCandidate& group = o.groups[first + i];
+    for (int row = 0; row < group_rows; ++row)
+      if ((group.passed() >> row & 1) != 0) open({group.query, group.position_of(row), group.product_bound(row), 1});
   }
   o.used[blockIdx.x] = count;
 }
@@ -190,22 +196,33 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   const float largest = kernel.largest_threshold(width <= 128);
   f.room = (f.blocks * f.parts + grid - 1) / grid * block.queries * tile_rows * grid / workers;
   DeviceBuffer<Candidate, Device> candidates(device);
+  DeviceBuffer<GroupCandidate, Device> groups(device);
   DeviceBuffer<std::uint32_t, Device> used(device);
-  f.candidates = candidates.reserve(f.room * workers);
+  const CandidateForm form = kernel.form(args);
+  const std::int64_t opened_room = f.room;
+  if (form == CandidateForm::groups) {
+    f.room /= group_rows;
+    f.group_candidates = groups.reserve(f.room * workers);
+  } else {
+    f.candidates = candidates.reserve(f.room * workers);
+  }
   f.used = used.reserve(workers);
   launch_filter<false>(device, kernel, precision, f, grid);
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
   DeviceBuffer<Candidate, Device> opened(device);
-  if (kernel.by_groups(args)) {
+  if (form != CandidateForm::sums) {
     device.launch()(workers, 32, 0, open_groups,
                     OpenGroups{.args = args,
                                .candidates = f.candidates,
+                               .groups = f.group_candidates,
                                .used = f.used,
-                               .opened = opened.reserve(f.room * workers),
+                               .opened = opened.reserve(opened_room * workers),
                                .room = f.room,
+                               .opened_room = opened_room,
                                .tally = sum.data()});
     f.candidates = opened.data();
+    f.room = opened_room;
   }
   const Ranking ranking{
       .rows = rows.matrix, .queries = asked.matrix, .metric = metric, .type = spec.type, .counters = counters.data()};

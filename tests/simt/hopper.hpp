@@ -7,12 +7,13 @@
 
 namespace simt {
 
-/// Products of 64 x 32 with 32 x 128 bytes that a thread has issued: its two rows of the first operand, and where the second is in shared memory.
+/// Products of 64 x 32 with 32 x `width` bytes that a thread has issued: its two rows of the first operand, and where the second is in shared memory.
 struct Products {
   int* sums;
   std::int8_t rows[2][32];
   std::uint64_t columns;
   bool add;
+  int width = 128;
   int group = 0;  // of the thread, counted by commits
 };
 struct IssuedProducts {
@@ -86,7 +87,7 @@ inline void wait_for_issued(int pending) {
   std::size_t done = 0;
   for (; done < issued.waiting.size() && issued.waiting[done].group < issued.groups - pending; ++done) {
     const Products& one = issued.waiting[done];
-    for (int i = 0; i < 16; ++i)
+    for (int i = 0; i < one.width / 8; ++i)
       for (int j = 0; j < 4; ++j) {
         const int n = 8 * i + 2 * static_cast<int>(threadIdx.x % 4) + j % 2;
         int sum = one.add ? one.sums[4 * i + j] : 0;

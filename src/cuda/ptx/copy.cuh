@@ -1,6 +1,8 @@
 // Copies beside the arithmetic: 16 bytes from global to shared memory without a register (cp.async), and 8 x 8 matrices of 16-bit
 // words from shared memory to the fragments of a warp (ldmatrix). On the host a copy is done at once.
 #pragma once
+#include <cstring>
+
 #include "cuda/device/primitives.cuh"
 
 namespace vicinal::cuda {
@@ -39,6 +41,26 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 #endif
   random_delay();
+}
+
+/// What is at this address of shared memory: 4 or 16 bytes.
+template <class T>
+__device__ __forceinline__ T load_shared(unsigned address) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+  T value;
+#if defined(__CUDACC__)
+  std::uint32_t words[sizeof(T) / 4];
+  if constexpr (sizeof(T) == 16)
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address)
+                 : "memory");
+  else asm volatile("ld.shared.u32 %0, [%1];" : "=r"(words[0]) : "r"(address) : "memory");
+  std::memcpy(&value, words, sizeof value);
+#else
+  std::memcpy(&value, static_cast<const std::byte*>(simt::dynamic_shared_memory()) + address, sizeof value);
+#endif
+  return value;
 }
 
 /// A line of 128 bytes of global memory begins to come to the L2 cache, and no instruction waits for it.

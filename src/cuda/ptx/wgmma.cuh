@@ -78,11 +78,11 @@ __device__ __forceinline__ void request_registers() {
 __device__ __forceinline__ void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Until all but the last `pending` groups of products are done; nothing that reads these sums may come before it.
-template <int pending>
-__device__ __forceinline__ void wait_for_products(int (&sums)[64]) {
+template <int pending, int count>
+__device__ __forceinline__ void wait_for_products(int (&sums)[count]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 #pragma unroll
-  for (int i = 0; i < 64; ++i) asm volatile("" : "+r"(sums[i])::"memory");
+  for (int i = 0; i < count; ++i) asm volatile("" : "+r"(sums[i])::"memory");
 }
 
 /// Until all but the last `pending` groups of products have read their operands; their sums are still under way.
@@ -127,10 +127,40 @@ __device__ __forceinline__ void wgmma_64x128x32(int (&d)[64], const std::uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(add)));
 }
 
+/// The same with 64 columns: of a thread, d[4 * i + j] for i below 8.
+template <bool add>
+__device__ __forceinline__ void wgmma_64x64x32(int (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
+      "%30,%31}, {%32, %33, %34, %35}, %36, p;\n}"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]), "+r"(d[8]),
+        "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]), "+r"(d[16]),
+        "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]), "+r"(d[22]), "+r"(d[23]), "+r"(d[24]),
+        "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]), "+r"(d[29]), "+r"(d[30]), "+r"(d[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(add)));
+}
+
 #undef VICINAL_SUMS_TEXT
 #undef VICINAL_SUMS
 
+/// One lane of the warp, when all are there.
+__device__ __forceinline__ bool one_lane() {
+  unsigned one;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(one)::"memory");
+  return one != 0;
+}
+/// A lane's number that the compiler keeps in a register; it would otherwise make some again wherever they are needed.
+__device__ __forceinline__ unsigned kept(unsigned number) { return __shfl_sync(all_lanes, number, lane_index()); }
+
 #else
+
+inline bool one_lane() {
+  __syncwarp();
+  return lane_index() == 0;
+}
+inline unsigned kept(unsigned number) { return number; }
 
 inline unsigned shared_address(const void* at) {
   return static_cast<unsigned>(static_cast<const std::byte*>(at) -
@@ -152,8 +182,8 @@ template <int>
 void request_registers() {}
 inline void fence_products() {}
 inline void commit_products() { ++simt::issued_products().groups; }
-template <int pending>
-void wait_for_products(int (&)[64]) {
+template <int pending, int count>
+void wait_for_products(int (&)[count]) {
   __syncwarp();
   simt::wait_for_issued(pending);
   __syncwarp();  // one instruction of the warp
@@ -171,9 +201,7 @@ inline void wgmma_64x128x32(int (&d)[64], std::uint64_t a, std::uint64_t b, bool
       std::memcpy(one.rows[h] + k, simt::operand_chunk(a, warp_index() % 4 * 16 + lane_index() / 4 + 8 * h, k), 16);
   simt::issue_products(one);
 }
-template <bool add>
-void wgmma_64x128x32(int (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
-  simt::Products one{.sums = d, .rows = {}, .columns = b, .add = add};
+inline void issue_products_of(const std::uint32_t (&a)[4], simt::Products one) {
   const simt::Exchange warp(a, {__FILE__, __LINE__});
   for (int i = 0; i < 4; ++i)
     for (int member = 0; member < 4; ++member)
@@ -181,6 +209,14 @@ void wgmma_64x128x32(int (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b)
                   &warp.of<std::uint32_t[4]>(lane_index() / 4 * 4 + member)[i], 4);
   warp.leave();
   simt::issue_products(one);
+}
+template <bool add>
+void wgmma_64x128x32(int (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
+  issue_products_of(a, {.sums = d, .rows = {}, .columns = b, .add = add});
+}
+template <bool add>
+void wgmma_64x64x32(int (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+  issue_products_of(a, {.sums = d, .rows = {}, .columns = b, .add = add, .width = 64});
 }
 
 #endif

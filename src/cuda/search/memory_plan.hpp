@@ -38,6 +38,14 @@ inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity,
   return std::max(batch * (speculates ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
 }
 
+/// Bytes of a candidate in such a search, at most: of groups, by kernels of wgmma where all rows of one slab may answer.
+inline std::int64_t candidate_bytes(const Plan& plan, const ProblemShape& problem, Precision precision) {
+  const bool groups = precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
+                      plan.query_batch > tile_rows && problem.corpus.cols <= 128 &&
+                      has_products(filter_sum_of(problem.metric));
+  return static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
+}
+
 /// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all had; a block at least.
 inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
   return std::min(
@@ -77,20 +85,21 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
                                      candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
+  if (speculation.active()) candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, true));
+  std::int64_t found = candidates * candidate_bytes(plan, problem, precision);
   // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size (FilterBlock) have up to a tile of
   // queries more.
   if (!sampled)
-    candidates = std::max(candidates, 2 * (padded_to_blocks(proved) + tile_rows) *
-                                          std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows);
+    found = std::max(found, 2 * (padded_to_blocks(proved) + tile_rows) *
+                                std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows *
+                                static_cast<std::int64_t>(sizeof(Candidate)));
   if (speculation.active()) {
-    candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, true));
     nearest = std::max(nearest, padded_to_blocks(batch) * speculation.sample(batch).tiles * groups_a_tile);
     total += batch * problem.queries.cols * static_cast<std::int64_t>(dtype_size(problem.queries.dtype)) +
              batch * 8;  // the rows of those that are searched again
   }
   const std::int64_t all = batch_slots(batch, slots, speculation);
-  return total + nearest * 4 + long_bytes(k, batch, all, wide) + all * static_cast<std::int64_t>(sizeof(Slot)) +
-         candidates * static_cast<std::int64_t>(sizeof(Candidate));
+  return total + nearest * 4 + long_bytes(k, batch, all, wide) + all * static_cast<std::int64_t>(sizeof(Slot)) + found;
 }
 
 }  // namespace vicinal::cuda

@@ -137,19 +137,25 @@ class FilterPasses {
     const std::int64_t segments = grid * block.writing_warps;
     if constexpr (!sampling) {
       // Where nothing is excluded yet every pair comes through.
-      const std::int64_t most =
-          (f.blocks * f.parts + grid - 1) / grid * f.part * block.queries * tile_rows * grid / segments;
+      const bool groups = kernel_->form(f.args) == CandidateForm::groups;
+      const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block.queries * tile_rows * grid /
+                                (groups ? group_rows : 1) / segments;
       f.room = std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates) / segments,
                         f.everything ? most : 0);
-      f.candidates = candidates_.reserve(f.room * segments);
+      std::byte* const room = candidates_.reserve(
+          f.room * segments * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate)));
+      if (groups) f.group_candidates = reinterpret_cast<GroupCandidate*>(room);
+      else f.candidates = reinterpret_cast<Candidate*>(room);
       f.used = segment_counts_.reserve(segments);
     }
     launch_filter<sampling>(device_, *kernel_, precision_, f, grid);
     if constexpr (!sampling)
       device_.launch()(
-          segments, scatter_threads, 0, scatter_candidates,
+          segments, scatter_threads, 0,
+          f.group_candidates != nullptr ? scatter_candidates<GroupCandidate> : scatter_candidates<Candidate>,
           ScatterCandidates{.args = f.args,
                             .candidates = f.candidates,
+                            .groups = f.group_candidates,
                             .used = f.used,
                             .room = f.room,
                             .workers = segments,
@@ -162,7 +168,7 @@ class FilterPasses {
   const FilterKernel* kernel_;  // null on the canonical precision
   ThreadPool& thread_pool_;
   DeviceBuffer<int, Device> nearest_;
-  DeviceBuffer<Candidate, Device> candidates_;
+  DeviceBuffer<std::byte, Device> candidates_;  // or groups
   DeviceBuffer<std::uint32_t, Device> segment_counts_;
   DeviceBuffer<unsigned, Device> crowded_;
   double unasked_ = 0;  // seconds of launches since the host waited

@@ -108,7 +108,7 @@ TEST(CudaWgmma, FiltersAreThoseOfTheirTestInEverySchedule) {
   for (std::uint64_t i = 0; i < (sampled() ? 3u : 30u); ++i) {
     simt::set_seed(seed + i);
     Device device;
-    EXPECT_TRUE(cuda::test_filter(device, cuda::Int8Wgmma::facts, i % 2 == 0 ? 12 : 4))
+    EXPECT_TRUE(cuda::test_filter(device, cuda::Int8Wgmma::facts, i % 2 == 0 ? 14 : 4))
         << "VICINAL_SIMT_SEED=" << seed + i;
     // Each number of slabs has as many stages as there is memory for, and turns of its own.
     const std::int64_t width = std::array<std::int64_t, 5>{384, 512, 768, 896, 1024}[i % 5];

@@ -15,6 +15,9 @@ inline constexpr int block_queries = 256;            // of a block of the filter
 inline constexpr int groups_a_tile = 8;              // groups of 16 rows, whose nearest ones give a first threshold
 inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
 inline constexpr std::int64_t most_filtered_k = 1 << 15;
+// Up to so many queries, neighbours and columns are a kernel's of their own (few/search.cuh), from so many tiles on.
+inline constexpr int few_queries = 16;
+inline constexpr std::int64_t few_k = 64, few_cols = 128, few_tiles = 32;
 
 /// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no bank. Tensor cores read
 /// them so.
@@ -57,15 +60,22 @@ inline constexpr std::int64_t most_grouped_width =
     1024;  // bytes of a row whose groups may be tested: its sums are floats, too
 static_assert(most_grouped_width * 128 * 128 <= 1 << 24);
 static_assert(group_rows * groups_a_tile == tile_rows);
+inline constexpr int most_product_of_slab = 128 * 128 * 128;  // of a row and a query of 128 bytes
 /// Row `i` of a group, within the tile: the rows of which a thread of a warpgroup has the sums.
 VICINAL_HOST_DEVICE inline constexpr int row_of_group(int group, int i) {
   return group / 4 * 64 + i / 2 * 8 + group % 4 * 2 + i % 2;
 }
+/// A thread has the sums of two groups of a tile, one a half, which share a threshold: the 32 rows of a pair.
+inline constexpr int pairs_a_tile = groups_a_tile / 2, rows_a_pair = 2 * group_rows;
+VICINAL_HOST_DEVICE inline constexpr int row_of_pair(int pair, int i) {
+  return row_of_group(pair + i / group_rows * pairs_a_tile, i % group_rows);
+}
+VICINAL_HOST_DEVICE inline constexpr int pair_of_row(int row) { return row % 8 / 2; }
 
 /// What a tile's rows have in common, and what the filter adds for each of them; it travels with the tile.
 struct alignas(16) TileMetadata {
   float terms[tile_rows];
-  GroupNorms groups[groups_a_tile];
+  GroupNorms pairs[pairs_a_tile];
   double inverse;  // 1 / step
   FilterNorms maxima;
   float step, e, n, quick_inverse;  // e, n: the maxima, rounded up
@@ -100,15 +110,44 @@ struct Slot {
   float t;
 };
 
-/// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot. Or it is a group of
-/// rows, of which some passed: `position` is the first one's, and the sum, of products alone, is the largest of theirs.
+/// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot.
 struct alignas(16) Candidate {
   std::uint32_t query, position;
   int sum;
-  unsigned rows;  // of a group: those that passed, a bit each; 0: one row
+  unsigned product;  // 1: the sum is the product alone, without the row's bias
 };
-/// How far behind its group's first row the row of a bit is: even rows come first.
-VICINAL_HOST_DEVICE inline constexpr int row_of_bit(int bit) { return bit % 8 * 8 + bit / 8; }
+
+/// A group of rows, of which some passed, with their query: `position` is the first row's. Rows are of one slab, so that products take 22 bits: 16 of
+/// them are kept, which is enough to tell the rows apart.
+struct alignas(16) GroupCandidate {
+  std::uint32_t query, position;
+  int most, threshold;  // the largest product; rows from the threshold on passed
+  std::uint32_t products
+      [8];  // bits 8 to 23 of the products of rows row_of_group(g, 2 * i) and, in the upper half, (g, 2 * i + 1)
+
+  VICINAL_HOST_DEVICE int high_bits(int i) const {
+    return static_cast<std::int16_t>(products[i / 2] >> (i % 2 * 16) & 0xffff);
+  }
+  /// A bit for each row of the group that may have passed: all that did, and those whose product misses it by less than 256.
+  VICINAL_HOST_DEVICE unsigned passed() const {
+    const int least = threshold >> 8;
+    unsigned rows = 0;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int i = 0; i < group_rows; ++i) rows |= (high_bits(i) >= least ? 1u : 0u) << i;
+    return rows;
+  }
+  /// At least the product of row i, and by less than 256 more.
+  VICINAL_HOST_DEVICE int product_bound(int i) const {
+    const int bound = high_bits(i) * 256 + 255;
+    return bound < most ? bound : most;
+  }
+  VICINAL_HOST_DEVICE std::uint32_t position_of(int i) const {
+    return position + static_cast<std::uint32_t>(row_of_group(0, i));
+  }
+};
+static_assert(most_product_of_slab >> 8 < 1 << 15, "16 bits have the sign, too");
 
 /// A query's state, by position.
 struct QueryState {

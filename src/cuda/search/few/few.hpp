@@ -8,8 +8,6 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int few_queries = 16;  // of a call, at most
-inline constexpr std::int64_t few_k = 64, few_cols = 128, few_tiles = 32;
 inline constexpr int few_block_threads = 384, few_warps = few_block_threads / 32;
 inline constexpr int few_piece_rows = 32,
                      few_pieces = tile_rows / few_piece_rows;  // rows that a warp takes at a time, pieces of a tile

@@ -3,7 +3,6 @@
 // of the host.
 #pragma once
 #include <algorithm>
-#include <bit>
 #include <random>
 #include <utility>
 #include <vector>
@@ -19,7 +18,7 @@ class FilterTest {
  public:
   static constexpr int tiles = 2, rows = tiles * tile_rows;
 
-  /// visits: of tiles, a multiple of 4.
+  /// visits: of tiles, a multiple of 2, half of them a unit.
   FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits)
       : width_(width), queries_(queries), padded_(padded_to_blocks(queries)), kernel_(kernel), visits_(visits),
         room_(static_cast<std::uint32_t>(2 * 2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
@@ -51,17 +50,17 @@ class FilterTest {
         products_[static_cast<std::size_t>(query * rows + row)] = sum;
       }
     const TileMetadata plain = {
-        .terms = {}, .groups = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
+        .terms = {}, .pairs = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
     std::fill(query_metadata_.begin(), query_metadata_.end(), plain);
     for (int tile = 0; tile < tiles; ++tile) {
       row_metadata_[tile] = plain;
       for (float& term : row_metadata_[tile].terms)
         term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
       row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // masked
-      for (int group = 0; group < groups_a_tile; ++group) {
+      for (int pair = 0; pair < pairs_a_tile; ++pair) {
         RowGroup rows;
-        for (int i = 0; i < group_rows; ++i) take_row(rows, row_metadata_[tile].terms[row_of_group(group, i)], {});
-        row_metadata_[tile].groups[group] = group_norms(rows, 1);
+        for (int i = 0; i < rows_a_pair; ++i) take_row(rows, row_metadata_[tile].terms[row_of_pair(pair, i)], {});
+        row_metadata_[tile].pairs[pair] = group_norms(rows, 1);
       }
     }
     // All rows, none, or about half of them pass.
@@ -78,6 +77,7 @@ class FilterTest {
     DeviceBuffer<TileMetadata, Device> row_metadata(device), query_metadata(device);
     DeviceBuffer<QueryState, Device> states(device);
     DeviceBuffer<Candidate, Device> candidates(device);
+    DeviceBuffer<GroupCandidate, Device> groups(device);
     DeviceBuffer<std::uint32_t, Device> used(device);
     DeviceBuffer<int, Device> nearest(device);
     DeviceBuffer<Slot, Device> slots(device);
@@ -106,9 +106,10 @@ class FilterTest {
     f.args.slots = slots.reserve(1);
     const std::int64_t workers = kernel_.block(f.args, false).writing_warps;
     f.candidates = candidates.reserve(workers * room_);
+    f.group_candidates = groups.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
-    by_groups_ = kernel_.by_groups(f.args);
+    form_ = kernel_.form(f.args);
     // Launches with thresholds and as a sample, and what they left.
     const auto launch = [&]<bool sampling>(std::bool_constant<sampling> /*known*/) {
       const int together = kernel_.block(f.args, sampling).queries;
@@ -119,36 +120,40 @@ class FilterTest {
     f.nearest = nearest.reserve(padded_ * f.groups);
     launch(std::true_type());
     candidates_.resize(static_cast<std::size_t>(workers * room_));
+    groups_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
     nearest_.resize(static_cast<std::size_t>(queries_ * f.groups));
     device.out(used_.data(), f.used, workers * 4);
     device.wait();
     for (std::int64_t worker = 0; worker < workers; ++worker) {
       const std::int64_t at = worker * room_, used_there = std::min(used_[static_cast<std::size_t>(worker)], room_);
-      device.out(candidates_.data() + at, f.candidates + at, used_there * static_cast<std::int64_t>(sizeof(Candidate)));
+      if (form_ == CandidateForm::groups)
+        device.out(groups_.data() + at, f.group_candidates + at,
+                   used_there * static_cast<std::int64_t>(sizeof(GroupCandidate)));
+      else
+        device.out(candidates_.data() + at, f.candidates + at,
+                   used_there * static_cast<std::int64_t>(sizeof(Candidate)));
     }
     device.out(nearest_.data(), f.nearest, queries_ * f.groups * 4);
     device.wait();
   }
 
-  /// Whether each pair that passes is a candidate with its sum, at every visit of its tile, and nothing else, or nothing that its group does
-  /// not let through; and whether each group's largest sum was.
+  /// Whether each pair that passes is a candidate with its sum, or of a group, at every visit of its tile, and nothing else, or nothing that its
+  /// group does not let through; and whether each group's largest sum was.
   bool judge() const {
     std::vector<int> times(products_.size());
     for (std::size_t worker = 0; worker < used_.size(); ++worker) {
       if (used_[worker] > room_) return false;
       for (std::uint32_t i = 0; i < used_[worker]; ++i) {
-        const Candidate& one = candidates_[worker * room_ + i];
-        if (one.query >= queries_ || one.position >= rows || (one.rows != 0) != by_groups_) return false;
-        // Of a group its largest sum is there, and a bit for each row that passes.
-        int largest = INT32_MIN;
-        for (unsigned left = by_groups_ ? one.rows : 1; left != 0; left &= left - 1) {
-          const std::int64_t row = one.position + row_of_bit(std::countr_zero(left));
-          if (row >= rows) return false;
-          largest = std::max(largest, candidate_sum(one.query, row));
-          ++times[one.query * rows + row];
+        if (form_ == CandidateForm::groups) {
+          if (!count_group(groups_[worker * room_ + i], times)) return false;
+          continue;
         }
-        if (one.sum != largest) return false;
+        const Candidate& one = candidates_[worker * room_ + i];
+        if (one.query >= queries_ || one.position >= rows || (one.product != 0) != by_groups() ||
+            one.sum != candidate_sum(one.query, one.position))
+          return false;
+        ++times[one.query * rows + one.position];
       }
     }
     for (std::int64_t query = 0; query < queries_; ++query)
@@ -165,8 +170,9 @@ class FilterTest {
   }
 
   /// Whether the kernel that ran tests groups of rows.
-  bool by_groups() const { return by_groups_; }
+  bool by_groups() const { return form_ != CandidateForm::sums; }
   std::vector<Candidate>& candidates() { return candidates_; }
+  std::vector<GroupCandidate>& groups() { return groups_; }
   std::vector<std::uint32_t>& used() { return used_; }
   std::vector<int>& nearest() { return nearest_; }
 
@@ -186,7 +192,7 @@ class FilterTest {
     return products_[static_cast<std::size_t>(query * rows + row)];
   }
   int candidate_sum(std::int64_t query, std::int64_t row) const {
-    return by_groups_ ? product(query, row) : sum(query, row) | lost_bits();
+    return by_groups() ? product(query, row) : sum(query, row) | lost_bits();
   }
   bool passes(std::int64_t query, std::int64_t row) const {
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
@@ -196,12 +202,27 @@ class FilterTest {
   }
   /// The threshold of a row's group is no higher than its own.
   bool is_candidate(std::int64_t query, std::int64_t row) const {
-    if (!by_groups_) return passes(query, row);
-    const auto in_tile = static_cast<int>(row % tile_rows);
-    const GroupNorms& group = row_metadata_[row / tile_rows].groups[in_tile / 64 * 4 + in_tile % 8 / 2];
+    if (!by_groups()) return passes(query, row);
+    const GroupNorms& group = row_metadata_[row / tile_rows].pairs[pair_of_row(static_cast<int>(row % tile_rows))];
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
     return static_cast<float>(candidate_sum(query, row)) >= group_threshold(group_coeffs(line, 1), group) ||
            passes(query, row);
+  }
+  /// Counts a group's rows that pass; false where it is none, or knows of a row what is wrong: 16 bits of each product, and the largest.
+  bool count_group(const GroupCandidate& group, std::vector<int>& times) const {
+    if (group.query >= queries_ || group.position >= rows || group.position % 64 >= 8 || group.position % 2 != 0)
+      return false;
+    int largest = INT32_MIN;
+    for (int i = 0; i < group_rows; ++i) {
+      const std::int64_t row = group.position_of(i);
+      const int one = product(group.query, row);
+      const bool candidate = is_candidate(group.query, row), passed = (group.passed() >> i & 1) != 0;
+      if (group.product_bound(i) < one || group.product_bound(i) > one + 255) return false;
+      if (candidate ? !passed : passed && group.threshold >> 8 > one >> 8) return false;
+      largest = std::max(largest, one);
+      times[group.query * rows + row] += candidate ? 1 : 0;
+    }
+    return group.most == largest;
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {
@@ -216,7 +237,7 @@ class FilterTest {
   std::int64_t width_, queries_, padded_;
   const FilterKernel& kernel_;
   int visits_;
-  bool by_groups_ = false;
+  CandidateForm form_ = CandidateForm::sums;
   std::uint32_t
       room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at most
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
@@ -225,6 +246,7 @@ class FilterTest {
   std::vector<TileMetadata> query_metadata_;
   std::vector<QueryState> states_;
   std::vector<Candidate> candidates_;
+  std::vector<GroupCandidate> groups_;
   std::vector<std::uint32_t> used_;
   std::vector<int> nearest_;
 };
@@ -232,7 +254,7 @@ class FilterTest {
 /// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of two slabs and of four: a block, and so many
 /// queries that wgmma has a kernel for such rows, which takes them in two blocks. visits: as many by default as make rings of buffers begin again.
 template <class Device>
-bool test_filter(Device& device, const FilterKernel& kernel, int visits = 12) {
+bool test_filter(Device& device, const FilterKernel& kernel, int visits = 14) {
   constexpr std::int64_t more = block_queries + 4;
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       // width, queries

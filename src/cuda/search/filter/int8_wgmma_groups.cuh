@@ -1,11 +1,14 @@
 // FILTER by wgmma for rows of one slab and more than half a block of queries, where all rows may answer: the main case of int8_wgmma.cuh, with a
 // comparison for 16 rows (core/bound_groups.hpp) in place of one a row.
 //
-// A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, and while
-// one tests its sums, the others have the tensor cores. A thread has 16 sums of a query in each half of a tile, those of a group of rows. A
-// group whose largest product reaches the query's threshold is a candidate, with that product and a bit for each row that does: the thread
+// A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, half of them at a
+// time: while one half's sums are tested, the other's products are under way. A thread has 16 sums of a query in each half, those of a group of rows. A
+// group whose largest product reaches the query's threshold is a candidate, with 16 bits of each product (GroupCandidate): the thread
 // makes it of its registers alone. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part:
 // scatter_candidates takes them from the terms.
+//
+// Tensor cores keep the register files so busy that each instruction beside them costs their time (docs/lab/0042): what the thread that copies can
+// say, it says, and nothing is spilled.
 #pragma once
 #include "cuda/search/filter/filter.cuh"
 #include "cuda/search/filter/wgmma_block.cuh"
@@ -14,16 +17,22 @@ namespace vicinal::cuda {
 
 inline constexpr int group_consumers = wgmma_warps;  // warps
 
+/// What comes with the rows of a stage: what is known of the tile's pairs of groups, and which tile it is.
+struct alignas(16) StagePairs {
+  GroupNorms pairs[pairs_a_tile];
+  std::uint32_t tile;
+};
+
 /// Where each part of a block's shared memory begins, in bytes.
 struct GroupMemory {
   int stages;
-  std::int64_t groups, coeffs, barriers, all;
+  std::int64_t pairs, coeffs, barriers, all;
 };
 VICINAL_HOST_DEVICE inline constexpr GroupMemory group_memory(int slab) {
   GroupMemory m{};
   m.stages = 6;
-  m.groups = static_cast<std::int64_t>(m.stages) * tile_rows * slab;
-  m.coeffs = m.groups + m.stages * groups_a_tile * static_cast<std::int64_t>(sizeof(GroupNorms));
+  m.pairs = static_cast<std::int64_t>(m.stages) * tile_rows * slab;
+  m.coeffs = m.pairs + m.stages * static_cast<std::int64_t>(sizeof(StagePairs));
   m.barriers = m.coeffs + block_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs));
   m.all = m.barriers + 2 * m.stages * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
@@ -36,14 +45,14 @@ template <int slab>
 struct GroupBlock {
   static constexpr GroupMemory memory = group_memory(slab);
   static constexpr int stages = memory.stages, tile_bytes = tile_rows * slab,
-                       group_bytes = groups_a_tile * sizeof(GroupNorms);
+                       pairs_bytes = pairs_a_tile * sizeof(GroupNorms);
   unsigned at;
-  const GroupNorms* groups;
+  StagePairs* pairs;    // of stages
   GroupCoeffs* coeffs;  // of queries
   Barrier full, empty;
 
   __device__ __forceinline__ explicit GroupBlock(unsigned char* base)
-      : at(shared_address(base)), groups(reinterpret_cast<const GroupNorms*>(base + memory.groups)),
+      : at(kept(shared_address(base))), pairs(reinterpret_cast<StagePairs*>(base + memory.pairs)),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[stages]) {}
   __device__ __forceinline__ void init_barriers() const {
@@ -79,81 +88,86 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
   __syncwarp();
 }
 
-/// Where a consuming warp appends candidates, and how many it has appended.
-struct GroupOutput {
-  Candidate* segment;
-  std::uint32_t used = 0;
-};
-
 /// The least whole number that reaches a threshold, for sums below 2^24 in size.
 __device__ __forceinline__ int whole_threshold(float threshold) {
   return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
 }
-/// Which of 16 sums reach a threshold, by row_of_bit(). Sums are those of even and odd rows in turns, four words a pair.
-__device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int first, int threshold) {
-  unsigned even = 0, odd = 0;  // signs of differences: of sums that do not
+/// The largest sum of a query in a group: of every four words, as the products of a warpgroup have them, the first two or the last.
+template <int count>
+__device__ __forceinline__ int largest_of_16(const int (&sums)[count], int first) {
+  int most = sums[first];
 #pragma unroll
-  for (int i = 7; i >= 0; --i) {
-    even = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i] - threshold), even, 1);
-    odd = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i + 1] - threshold), odd, 1);
-  }
-  return ~(odd << 8 | even) & 0xffffu;
+  for (int i = 0; i < 8; ++i) most = __vimax3_s32(most, sums[first + 4 * i], sums[first + 4 * i + 1]);
+  return most;
 }
 
-/// What a warp tests of a tile at a time: of two queries, and of two groups of rows a lane, the largest sums and whether they reach thresholds.
-struct TestedGroups {
-  int most[2][2];  // [query][group]
-  bool passed[2][2];
-  __device__ __forceinline__ TestedGroups(const int (&sums)[64], const float (&thresholds)[2][2]) {
+/// Where a consuming warp appends groups: its segment of all candidates, of which there are fewer than 2^32.
+struct GroupOutput {
+  std::uint32_t first, end, next;
+  __device__ __forceinline__ GroupOutput(const Filter& f, std::uint32_t segment)
+      : first(segment * static_cast<std::uint32_t>(f.room)), end(first + static_cast<std::uint32_t>(f.room)),
+        next(first) {}
+
+  /// A group of each of these lanes. sums: of the query, from `begin` on.
+  __device__ __forceinline__ void append(const Filter& f, unsigned lanes, bool mine, std::uint32_t query,
+                                         std::uint32_t position, int most, float threshold, const int (&sums)[32],
+                                         int begin) {
+    const auto found = static_cast<std::uint32_t>(__popc(lanes));
+    if (found > end - next) {
+      if (mine) f.args.states[query].overflowed = true;
+      return;
+    }
+    if (mine) {
+      struct alignas(16) Words {
+        std::uint32_t of[4];
+      };
+      auto* const to =
+          reinterpret_cast<Words*>(f.group_candidates + (next + static_cast<std::uint32_t>(votes_below(lanes))));
+      to[0] = {query, position, static_cast<std::uint32_t>(most),
+               static_cast<std::uint32_t>(whole_threshold(threshold))};
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
+      for (int part = 0; part < 2; ++part) {
+        Words words;
 #pragma unroll
-      for (int g = 0; g < 2; ++g) {
-        most[h][g] = sums[32 * g + 2 * h];
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-          most[h][g] = __vimax3_s32(most[h][g], sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]);
-        passed[h][g] = static_cast<float>(most[h][g]) >= thresholds[h][g];
+        for (int i = 0; i < 4; ++i)
+          words.of[i] = __byte_perm(static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i]),
+                                    static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i + 1]), 0x6521);
+        to[part + 1] = words;
       }
-  }
-  /// Whether one of the warp's does.
-  __device__ __forceinline__ bool any() const {
-    return __any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1]) != 0;
+    }
+    next += found;
   }
 };
 
-/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, `query` and 8 beyond, and two groups, of which
-/// the first begins at `position`.
-__device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[64], const float (&thresholds)[2][2],
-                                            std::uint32_t query, std::uint32_t position, GroupOutput& out) {
-  const TestedGroups tested(sums, thresholds);
-  if (!tested.any()) return;
+/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, of which lane 0's first one is `query`, and the group of
+/// a half of the tile.
+__device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[32], const float (&thresholds)[2],
+                                            std::uint32_t query, std::uint32_t tile, int half, GroupOutput& out) {
+  int most[2];
+  bool passed[2];
 #pragma unroll
-  for (int h = 0; h < 2; ++h)
+  for (int h = 0; h < 2; ++h) {
+    most[h] = largest_of_16(sums, 2 * h);
+    passed[h] = static_cast<float>(most[h]) >= thresholds[h];
+  }
+  if (!__any_sync(all_lanes, passed[0] || passed[1])) return;
+  query += static_cast<unsigned>(lane_index() / 4);
+  const std::uint32_t position = tile * tile_rows + static_cast<unsigned>(half * 64 + lane_index() % 4 * 2);
 #pragma unroll
-    for (int g = 0; g < 2; ++g) {
-      const unsigned lanes = __ballot_sync(all_lanes, tested.passed[h][g]);
-      if (lanes == 0) continue;
-      const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(lanes)), which = query + 8 * h;
-      if (next > f.room) {
-        if (tested.passed[h][g]) f.args.states[which].overflowed = true;
-        continue;
-      }
-      if (tested.passed[h][g])
-        out.segment[out.used + static_cast<std::uint32_t>(votes_below(lanes))] = {
-            which, position + 64 * g, tested.most[h][g],
-            rows_that_reach(sums, 32 * g + 2 * h, whole_threshold(thresholds[h][g]))};
-      out.used = next;
-    }
+  for (int h = 0; h < 2; ++h) {
+    const unsigned lanes = __ballot_sync(all_lanes, passed[h]);
+    if (lanes != 0) out.append(f, lanes, passed[h], query + 8 * h, position, most[h], thresholds[h], sums, 2 * h);
+  }
 }
 
+/// The products of 64 queries with half a tile of rows begin.
 template <int slab>
-__device__ __forceinline__ void multiply_groups(int (&sums)[64], const std::uint32_t (&queries)[slab / 32][4],
-                                                unsigned rows) {
+__device__ __forceinline__ void multiply_half(int (&sums)[32], const std::uint32_t (&queries)[slab / 32][4],
+                                              std::uint64_t rows) {
   fence_products();
-  wgmma_64x128x32<false>(sums, queries[0], operand_at<slab>(rows));
+  wgmma_64x64x32<false>(sums, queries[0], rows);
 #pragma unroll
-  for (int k = 1; k < slab / 32; ++k) wgmma_64x128x32<true>(sums, queries[k], operand_at<slab>(rows) + 2 * k);
+  for (int k = 1; k < slab / 32; ++k) wgmma_64x64x32<true>(sums, queries[k], rows + 2 * k);
   commit_products();
 }
 
@@ -174,46 +188,116 @@ __device__ __forceinline__ unsigned tile_after(const Filter& f, unsigned tile) {
   return next < count ? next : next - count;
 }
 
+/// A thread's part of a warpgroup's work.
+template <int slab>
+class GroupConsumer {
+  using Block = GroupBlock<slab>;
+
+ public:
+  __device__ __forceinline__ GroupConsumer(const Filter& f, const Block& shared, std::uint32_t segment)
+      : f_(f), shared_(shared), out_(f, segment),
+        pair_at_(kept(shared.at + static_cast<unsigned>(Block::memory.pairs) +
+                      static_cast<unsigned>(lane_index() % 4) * sizeof(GroupNorms))) {}
+
+  __device__ __forceinline__ void begin(const GroupUnit& unit) {
+    const int group = warp_index() / 4;
+    const std::int64_t tile_of_queries = unit.block * 2 + static_cast<unsigned>(group / 2);
+    load_queries<slab>(f_.args.queries.bytes + tile_of_queries * Block::tile_bytes, group % 2, queries_);
+    query_ = unit.block * block_queries + static_cast<unsigned>(warp_index() * 16);
+    load_group_coeffs(f_.args, query_, shared_.coeffs + warp_index() * 16);
+    if constexpr (keeps_coeffs) coeffs_ = read_coeffs();
+  }
+  /// So many tiles. A half's sums are tested while the products of the next one are under way, up to the last tile, for the compiler would wait for
+  /// products that are read in the next round of a loop.
+  template <int tiles>
+  __device__ __forceinline__ void consume() {
+    int first[32], second[32];
+    wait_for(shared_.full[step_.position], step_.parity);
+    multiply_half<slab>(first, queries_, rows_at(0));
+    multiply_half<slab>(second, queries_, rows_at(1));
+#pragma unroll
+    for (int t = 0; t < tiles; ++t) {
+      const bool last = t + 1 == tiles;
+      const unsigned stage = step_.position;
+      const StageFacts facts = facts_of(stage);
+      step_.next();
+      wait_for_products<1>(first);
+      test_groups(f_, first, facts.thresholds, query_, facts.tile, 0, out_);
+      if (last) {
+        wait_for_products<0>(second);
+      } else {
+        wait_for(shared_.full[step_.position], step_.parity);
+        multiply_half<slab>(first, queries_, rows_at(0));
+        wait_for_products<1>(second);
+      }
+      if (one_lane()) arrive(shared_.empty[stage]);
+      test_groups(f_, second, facts.thresholds, query_, facts.tile, 1, out_);
+      if (!last) multiply_half<slab>(second, queries_, rows_at(1));
+    }
+  }
+  __device__ __forceinline__ std::uint32_t used() const { return out_.next - out_.first; }
+
+ private:
+  // Of a slab of 128 the queries leave no registers for them.
+  static constexpr bool keeps_coeffs = slab == 64;
+  struct TwoCoeffs {
+    GroupCoeffs of[2];
+  };
+  __device__ __forceinline__ TwoCoeffs read_coeffs() const {
+    const unsigned at =
+        shared_.at + static_cast<unsigned>(Block::memory.coeffs) +
+        static_cast<unsigned>(warp_index() * 16 + lane_index() / 4) * static_cast<unsigned>(sizeof(GroupCoeffs));
+    return {
+        {load_shared<GroupCoeffs>(at), load_shared<GroupCoeffs>(at + 8 * static_cast<unsigned>(sizeof(GroupCoeffs)))}};
+  }
+
+  /// Of a stage, while it is there: thresholds of the thread's two queries against its pair of groups, and which tile it is.
+  struct StageFacts {
+    float thresholds[2];
+    std::uint32_t tile;
+  };
+  __device__ __forceinline__ StageFacts facts_of(unsigned stage) const {
+    const unsigned from = stage * static_cast<unsigned>(sizeof(StagePairs));
+    const auto pair = load_shared<GroupNorms>(pair_at_ + from);
+    TwoCoeffs coeffs;
+    if constexpr (keeps_coeffs) coeffs = coeffs_;
+    else coeffs = read_coeffs();
+    return {{group_threshold(coeffs.of[0], pair), group_threshold(coeffs.of[1], pair)},
+            load_shared<std::uint32_t>(shared_.at + static_cast<unsigned>(Block::memory.pairs) + from +
+                                       static_cast<unsigned>(offsetof(StagePairs, tile)))};
+  }
+  /// The operand; addresses of shared memory have 18 bits, so that none is carried.
+  __device__ __forceinline__ std::uint64_t rows_at(int half) const {
+    return operand_at<slab>(shared_.at) +
+           (step_.position * Block::tile_bytes + static_cast<unsigned>(half * 64 * slab)) / 16;
+  }
+
+  const Filter& f_;
+  const Block& shared_;
+  GroupOutput out_;
+  Ring<Block::stages> step_{};
+  std::uint32_t queries_[slab / 32][4];
+  TwoCoeffs coeffs_;
+  std::uint32_t query_ = 0;  // the warp's first
+  unsigned pair_at_;         // where what is known of the thread's pair is, in the first stage
+};
+
+inline constexpr unsigned overlapped_tiles = 2;  // of 3, 4 and 8 no more is won than their code costs
 template <int slab>
 __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
-  using Block = GroupBlock<slab>;
-  const int group = warp_index() / 4, member = lane_index() % 4;
-  const std::int64_t segment = static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index();
-  GroupOutput out{f.candidates + segment * f.room};
-  GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
-  Ring<Block::stages> step;
+  const std::uint32_t segment = blockIdx.x * wgmma_warps + static_cast<unsigned>(warp_index());
+  GroupConsumer<slab> consumer(f, shared, segment);
 #pragma unroll 1
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
     const GroupUnit unit(f, u);
-    std::uint32_t queries[slab / 32][4];
-    const std::int64_t tile_of_queries = unit.block * 2 + static_cast<unsigned>(group / 2);
-    load_queries<slab>(f.args.queries.bytes + tile_of_queries * Block::tile_bytes, group % 2, queries);
-    const std::uint32_t query = unit.block * block_queries + static_cast<unsigned>(warp_index() * 16);
-    load_group_coeffs(f.args, query, coeffs);
-    unsigned tile = unit.tile;
+    consumer.begin(unit);
+    unsigned left = unit.tiles;
 #pragma unroll 1
-    for (unsigned t = 0; t < unit.tiles; ++t, tile = tile_after(f, tile)) {
-      int sums[64];
-      const unsigned stage = step.position;
-      wait_for(shared.full[stage], step.parity);
-      multiply_groups<slab>(sums, queries, shared.at + stage * Block::tile_bytes);
-      const GroupNorms* const norms = shared.groups + stage * groups_a_tile + member;
-      float thresholds[2][2];
-#pragma unroll
-      for (int g = 0; g < 2; ++g) {
-        const GroupNorms group = norms[4 * g];
-        thresholds[0][g] = group_threshold(coeffs[lane_index() / 4], group);
-        thresholds[1][g] = group_threshold(coeffs[lane_index() / 4 + 8], group);
-      }
-      wait_for_products<0>(sums);
-      __syncwarp();
-      if (lane_index() == 0) arrive(shared.empty[stage]);
-      test_groups(f, sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
-                  tile * tile_rows + static_cast<unsigned>(2 * member), out);
-      step.next();
-    }
+    for (; left >= overlapped_tiles; left -= overlapped_tiles) consumer.template consume<overlapped_tiles>();
+#pragma unroll 1
+    for (; left > 0; --left) consumer.template consume<1>();
   }
-  if (lane_index() == 0) f.used[segment] = out.used;
+  if (lane_index() == 0) f.used[segment] = consumer.used();
 }
 
 /// The work of the thread that copies.
@@ -227,12 +311,13 @@ __device__ __forceinline__ void copy_tiles(const Filter& f, const GroupBlock<sla
     for (unsigned t = 0; t < unit.tiles; ++t, tile = tile_after(f, tile), step.next()) {
       const unsigned stage = step.position;
       wait_for(shared.empty[stage], step.parity ^ 1);
-      arrive_expecting(shared.full[stage], Block::tile_bytes + Block::group_bytes);
+      shared.pairs[stage].tile = tile;
+      arrive_expecting(shared.full[stage], Block::tile_bytes + Block::pairs_bytes);
       copy_bulk(shared.at + stage * Block::tile_bytes,
                 f.args.rows.bytes + static_cast<std::int64_t>(tile) * Block::tile_bytes, Block::tile_bytes,
                 shared.full[stage]);
-      copy_bulk(shared.at + static_cast<unsigned>(Block::memory.groups) + stage * Block::group_bytes,
-                f.args.rows.tile_metadata[tile].groups, Block::group_bytes, shared.full[stage]);
+      copy_bulk(shared_address(shared.pairs + stage), f.args.rows.tile_metadata[tile].pairs, Block::pairs_bytes,
+                shared.full[stage]);
     }
   }
 }

@@ -25,10 +25,10 @@ VICINAL_HOST_DEVICE inline constexpr bool takes_turns(int slabs) { return held_s
 /// Where each part of a block's shared memory begins, in bytes; stages and the queries' slabs, in halves of tiles, begin it.
 struct SlabMemory {
   int stages;
-  std::int64_t queries, groups, coeffs, barriers, all;
+  std::int64_t queries, pairs, coeffs, barriers, all;
 };
 inline constexpr int slab_bytes = tile_rows * slab_columns,
-                     tile_groups_bytes = groups_a_tile * static_cast<int>(sizeof(GroupNorms));
+                     tile_pairs_bytes = pairs_a_tile * static_cast<int>(sizeof(GroupNorms));
 VICINAL_HOST_DEVICE inline constexpr SlabMemory slab_memory(int slabs) {
   // Who waits for a warpgroup's turn must not be two phases behind it. It ends that of the next tile when the third slab there is being multiplied, whose
   // stage with two more than a tile has was given back by all who began this tile.
@@ -36,12 +36,12 @@ VICINAL_HOST_DEVICE inline constexpr SlabMemory slab_memory(int slabs) {
   const std::int64_t queries = (slabs - held_slabs(slabs)) * static_cast<std::int64_t>(slab_queries) * slab_columns,
                      coeffs = slab_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs)),
                      barriers = (2 * most_stages + 2 + slab_warpgroups) * 8 + 1024;  // slabs begin at multiples of 1024
-  const std::int64_t room = ((227 << 10) - queries - coeffs - barriers) / (slab_bytes + tile_groups_bytes);
+  const std::int64_t room = ((227 << 10) - queries - coeffs - barriers) / (slab_bytes + tile_pairs_bytes);
   SlabMemory m{};
   m.stages = room < most_stages ? static_cast<int>(room) : most_stages;
   m.queries = static_cast<std::int64_t>(m.stages) * slab_bytes;
-  m.groups = m.queries + queries;
-  m.coeffs = m.groups + m.stages * tile_groups_bytes;
+  m.pairs = m.queries + queries;
+  m.coeffs = m.pairs + m.stages * tile_pairs_bytes;
   m.barriers = m.coeffs + coeffs;
   m.all = m.barriers + barriers;
   return m;
@@ -63,14 +63,14 @@ struct SlabBlock {
   SlabMemory memory;
   int slabs, held, last_steps;  // held: in registers; steps: of 32 columns, of the last slab
   unsigned at;
-  const GroupNorms* groups;
+  const GroupNorms* pairs;
   GroupCoeffs* coeffs;  // of queries
   Barrier full, empty, queries_full, queries_empty, turns;
 
   __device__ __forceinline__ SlabBlock(unsigned char* base, const SearchArgs& args)
       : memory(slab_memory(slabs_of(args.rows.width))), slabs(slabs_of(args.rows.width)), held(held_slabs(slabs)),
         last_steps((static_cast<int>(args.rows.dims) - (slabs - 1) * slab_columns + 31) / 32), at(shared_address(base)),
-        groups(reinterpret_cast<const GroupNorms*>(base + memory.groups)),
+        pairs(reinterpret_cast<const GroupNorms*>(base + memory.pairs)),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[static_cast<unsigned>(memory.stages)]), queries_full(empty[static_cast<unsigned>(memory.stages)]),
         queries_empty(queries_full[1]), turns(queries_full[2]) {}
@@ -140,8 +140,8 @@ class TileProducts {
       default: return multiply_slab<4>(shared_.slabs - 1, sums);
     }
   }
-  /// What is known of the tile's groups.
-  __device__ __forceinline__ const GroupNorms* groups() const { return shared_.groups + last_ * groups_a_tile; }
+  /// What is known of the tile's pairs of groups.
+  __device__ __forceinline__ const GroupNorms* pairs() const { return shared_.pairs + last_ * pairs_a_tile; }
   __device__ __forceinline__ void release_last() {
     __syncwarp();
     if (lane_index() == 0) arrive(shared_.empty[last_]);
@@ -177,7 +177,19 @@ class TileProducts {
   unsigned last_ = 0, turn_ = 0;  // last: stage; turn: parity of the tile
 };
 
-/// One of the 16 sums of a group, by the bit that rows_that_reach() has of it.
+/// Which of 16 sums reach a threshold, by row_of_bit(). Sums are those of even and odd rows in turns, four words a pair.
+__device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int first, int threshold) {
+  unsigned even = 0, odd = 0;  // signs of differences: of sums that do not
+#pragma unroll
+  for (int i = 7; i >= 0; --i) {
+    even = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i] - threshold), even, 1);
+    odd = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i + 1] - threshold), odd, 1);
+  }
+  return ~(odd << 8 | even) & 0xffffu;
+}
+/// How far behind its group's first row the row of a bit is: even rows come first.
+__device__ __forceinline__ int row_of_bit(int bit) { return bit % 8 * 8 + bit / 8; }
+/// One of the 16 sums of a group, by its row's bit.
 __device__ __forceinline__ int sum_of_bit(const int (&sums)[64], int first, int bit) {
   int some[8];
 #pragma unroll
@@ -189,35 +201,49 @@ __device__ __forceinline__ int sum_of_bit(const int (&sums)[64], int first, int 
   return some[0];
 }
 
+/// Where a consuming warp appends rows, and how many it has appended.
+struct RowOutput {
+  Candidate* segment;
+  std::uint32_t used = 0;
+
+  /// A row of each lane that has some left, with its product.
+  __device__ __forceinline__ void append(const Filter& f, unsigned left, std::uint32_t query, std::uint32_t position,
+                                         const int (&sums)[64], int first) {
+    for (unsigned lanes = __ballot_sync(all_lanes, left != 0); lanes != 0;
+         lanes = __ballot_sync(all_lanes, left != 0)) {
+      const std::uint32_t next = used + static_cast<std::uint32_t>(__popc(lanes));
+      if (next <= f.room) {
+        const int bit = __ffs(static_cast<int>(left)) - 1;
+        if (left != 0)
+          segment[used + static_cast<std::uint32_t>(votes_below(lanes))] = {
+              query, position + static_cast<std::uint32_t>(row_of_bit(bit)), sum_of_bit(sums, first, bit), 1};
+        used = next;
+      } else if (left != 0) {
+        f.args.states[query].overflowed = true;
+      }
+      left &= left - 1;
+    }
+  }
+};
+
 /// Rows that reach their group's threshold become candidates, with their own sums. sums: of two queries, `query` and 8 beyond, and two groups, of
 /// which the first begins at `position`.
-__device__ __forceinline__ void test_rows(const Filter& f, const int (&sums)[64], const float (&thresholds)[2][2],
-                                          std::uint32_t query, std::uint32_t position, GroupOutput& out) {
-  const TestedGroups tested(sums, thresholds);
-  if (!tested.any()) return;
+__device__ __forceinline__ void test_rows(const Filter& f, const int (&sums)[64], const float (&thresholds)[2],
+                                          std::uint32_t query, std::uint32_t position, RowOutput& out) {
+  bool passed[2][2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int g = 0; g < 2; ++g) passed[h][g] = static_cast<float>(largest_of_16(sums, 32 * g + 2 * h)) >= thresholds[h];
+  if (!__any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1])) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll
     for (int g = 0; g < 2; ++g) {
-      if (!__any_sync(all_lanes, tested.passed[h][g])) continue;
+      if (!__any_sync(all_lanes, passed[h][g])) continue;
       const int first = 32 * g + 2 * h;
-      const std::uint32_t which = query + static_cast<std::uint32_t>(8 * h);
-      unsigned left = tested.passed[h][g] ? rows_that_reach(sums, first, whole_threshold(thresholds[h][g])) : 0;
-      for (unsigned lanes = __ballot_sync(all_lanes, left != 0); lanes != 0;
-           lanes = __ballot_sync(all_lanes, left != 0)) {
-        const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(lanes));
-        if (next <= f.room) {
-          const int bit = __ffs(static_cast<int>(left)) - 1;
-          if (left != 0)
-            out.segment[out.used + static_cast<std::uint32_t>(votes_below(lanes))] = {
-                which, position + static_cast<std::uint32_t>(64 * g + row_of_bit(bit)), sum_of_bit(sums, first, bit),
-                1};
-          out.used = next;
-        } else if (left != 0) {
-          f.args.states[which].overflowed = true;
-        }
-        left &= left - 1;
-      }
+      out.append(f, passed[h][g] ? rows_that_reach(sums, first, whole_threshold(thresholds[h])) : 0,
+                 query + static_cast<std::uint32_t>(8 * h), position + static_cast<std::uint32_t>(64 * g), sums, first);
     }
 }
 
@@ -225,7 +251,7 @@ template <int held>
 __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& shared, unsigned units) {
   const int group = warp_index() / 4, member = lane_index() % 4;
   const std::int64_t segment = static_cast<std::int64_t>(blockIdx.x) * slab_consumers + warp_index();
-  GroupOutput out{f.candidates + segment * f.room};
+  RowOutput out{f.candidates + segment * f.room};
   GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
   TileProducts<held> products(shared, group);
   unsigned round = 0;
@@ -246,13 +272,9 @@ __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& 
     for (unsigned t = 0; t < unit.tiles; ++t, tile = tile_after(f, tile)) {
       int sums[64];
       products.multiply(queries, sums);
-      float thresholds[2][2];
-#pragma unroll
-      for (int g = 0; g < 2; ++g) {
-        const GroupNorms norms = products.groups()[member + 4 * g];
-        thresholds[0][g] = group_threshold(coeffs[lane_index() / 4], norms);
-        thresholds[1][g] = group_threshold(coeffs[lane_index() / 4 + 8], norms);
-      }
+      const GroupNorms norms = products.pairs()[member];
+      const float thresholds[2] = {group_threshold(coeffs[lane_index() / 4], norms),
+                                   group_threshold(coeffs[lane_index() / 4 + 8], norms)};
       wait_for_products<0>(sums);
       products.release_last();
       test_rows(f, sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
@@ -283,14 +305,14 @@ __device__ __forceinline__ void copy_row_slabs(const Filter& f, const SlabBlock&
         const unsigned stage = ring.position;
         const bool last = s + 1 == shared.slabs;
         wait_for(shared.empty[stage], ring.parity ^ 1);
-        arrive_expecting(shared.full[stage], slab_bytes + (last ? tile_groups_bytes : 0));
+        arrive_expecting(shared.full[stage], slab_bytes + (last ? tile_pairs_bytes : 0));
         copy_bulk(shared.at + stage * slab_bytes,
                   f.args.rows.bytes + static_cast<std::int64_t>(tile) * tile_rows * f.args.rows.width +
                       static_cast<std::int64_t>(s) * slab_bytes,
                   slab_bytes, shared.full[stage]);
         if (last)
-          copy_bulk(shared.at + static_cast<unsigned>(shared.memory.groups) + stage * tile_groups_bytes,
-                    f.args.rows.tile_metadata[tile].groups, tile_groups_bytes, shared.full[stage]);
+          copy_bulk(shared.at + static_cast<unsigned>(shared.memory.pairs) + stage * tile_pairs_bytes,
+                    f.args.rows.tile_metadata[tile].pairs, tile_pairs_bytes, shared.full[stage]);
       }
   }
 }

@@ -19,6 +19,10 @@ struct FilterBlock {
   int queries, writing_warps;
 };
 
+/// What a kernel appends: rows with their sums; rows with products alone, without biases; or groups of rows (GroupCandidate). Of the latter two each
+/// row is still to be compared by itself.
+enum class CandidateForm { sums, products, groups };
+
 /// What is not said of a kernel is so of one by mma.sync, which every device of a build runs.
 struct FilterKernel {
   std::string_view name;
@@ -32,9 +36,9 @@ struct FilterKernel {
   float (*largest_threshold)(bool one_slab) = [](bool /*one_slab*/) { return most_quick_threshold; };
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab) = [](bool /*one_slab*/) { return 0; };
-  /// Whether it tests groups of rows (core/bound_groups.hpp) in such a search: the sums of its candidates are then without biases, and who
-  /// scatters them to slots compares each by itself. Ranges have no slots.
-  bool (*by_groups)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return false; };
+  /// Of its candidates in such a search: products and groups where it tests groups of rows (core/bound_groups.hpp). Of ranges, which have no
+  /// slots, they are sums.
+  CandidateForm (*form)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return CandidateForm::sums; };
   /// Its blocks in such a search or in its sample, where they differ with that; null: they do not.
   FilterBlock (*block_of)(const SearchArgs& args, bool sampling) = nullptr;
 

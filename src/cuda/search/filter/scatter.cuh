@@ -1,6 +1,8 @@
 // FILTER, its output: candidates leave the segments of the warps that appended them for the slots of their queries, with what the sum says
 // of the distance.
 #pragma once
+#include <type_traits>
+
 #include "cuda/search/filter/filter.cuh"
 
 namespace vicinal::cuda {
@@ -9,7 +11,8 @@ namespace vicinal::cuda {
 /// time: a block counts some hundred finds in shared memory, and asks each query's counter once.
 struct ScatterCandidates {
   SearchArgs args;
-  const Candidate* candidates = nullptr;
+  const Candidate* candidates = nullptr;  // or groups, of which each row that passed goes to a slot
+  const GroupCandidate* groups = nullptr;
   const std::uint32_t* used = nullptr;
   std::int64_t room = 0, workers = 1;
   int always = 0;  // sums from here on stand for anything
@@ -31,7 +34,7 @@ __device__ __forceinline__ float filter_distance(const SearchArgs& args, const C
   if (args.floats) return decode_descending(one.sum);
   const TileMetadata& rows = args.rows.tile_metadata[one.position / tile_rows];
   const double unit = int8_unit(args.model.sum, args.queries.tile_metadata[one.query / tile_rows].step, rows.step);
-  if (one.rows != 0) return product_distance(rows.terms[one.position % tile_rows], one.sum, unit);
+  if (one.product != 0) return product_distance(rows.terms[one.position % tile_rows], one.sum, unit);
   return one.sum < always ? int8_distance(one.sum, unit, 0) : -static_cast<float>(infinite);
 }
 
@@ -40,9 +43,9 @@ __device__ __forceinline__ bool may_keep(const SearchArgs& args, const Candidate
   return one.position < args.rows.count &&
          (args.choice.all || may_pair(args, args.queries.order[one.query], args.rows.order[one.position]));
 }
-/// Where groups of rows were tested, the filter's distance tells which of them pass; masked ones are among them.
+/// Where groups of rows were tested, the filter's distance tells which rows pass; masked ones are among them.
 __device__ __forceinline__ bool passes_alone(const SearchArgs& args, const Candidate& one, float t) {
-  if (one.rows == 0) return true;
+  if (one.product == 0) return true;
   const FilterNorms& maxima = args.rows.tile_metadata[one.position / tile_rows].maxima;
   return t < static_cast<float>(infinite) && !(t > up32(int8_bound(args.states[one.query].coeffs, maxima)));
 }
@@ -50,24 +53,31 @@ __device__ __forceinline__ void store_slot(const SearchArgs& args, std::uint32_t
                                            std::uint32_t at) {
   if (at < args.capacity) args.slots[query * args.capacity + at] = slot;  // the count tells the rest
 }
-/// take(row as a candidate, t) for each row of a candidate that stays. The t of a row of a group is made of the group's largest sum, and so at
-/// most its own.
+/// take(row as a candidate, t) for each row of a candidate that stays.
 template <class Take>
 __device__ __forceinline__ void each_row(const SearchArgs& args, const Candidate& one, int always, const Take& take) {
-  Candidate row = one;
-  for (unsigned left = one.rows != 0 ? one.rows : 1; left != 0; left &= left - 1) {
-    row.position = one.position + static_cast<std::uint32_t>(row_of_bit(__ffs(static_cast<int>(left)) - 1));
-    if (!may_keep(args, row)) continue;
-    const float t = filter_distance(args, row, always);
-    if (passes_alone(args, row, t)) take(row, t);
+  if (!may_keep(args, one)) return;
+  const float t = filter_distance(args, one, always);
+  if (passes_alone(args, one, t)) take(one, t);
+}
+/// The t of a row of a group is made of its product's bound, and so at most the row's own. group: in global memory, where rows are picked from.
+template <class Take>
+__device__ __forceinline__ void each_row(const SearchArgs& args, const GroupCandidate& group, int always,
+                                         const Take& take) {
+  for (unsigned left = group.passed(); left != 0; left &= left - 1) {
+    const int i = __ffs(static_cast<int>(left)) - 1;
+    each_row(args, Candidate{group.query, group.position_of(i), group.product_bound(i), 1}, always, take);
   }
 }
+template <class Entry>
 __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCandidates h) {
   VICINAL_SHARED(std::uint32_t, taken, 32);
   constexpr std::uint32_t at_once = scatter_threads * scatter_each;
   for (std::int64_t worker = blockIdx.x; worker < h.workers; worker += gridDim.x) {
     const std::uint32_t used = h.used[worker];
-    const Candidate* candidates = h.candidates + worker * h.room;
+    const Entry* candidates;
+    if constexpr (std::is_same_v<Entry, Candidate>) candidates = h.candidates + worker * h.room;
+    else candidates = h.groups + worker * h.room;
     for (std::uint32_t from = 0; from < used; from += at_once) {
       const std::uint32_t count = used - from < at_once ? used - from : at_once,
                           together = candidates[from + count / 2].query / 32;
@@ -81,7 +91,7 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
         const std::uint32_t at = static_cast<std::uint32_t>(i * scatter_threads + thread_index());
         position[i] = 0xffffffffu;
         if (at >= count) continue;
-        const Candidate one = candidates[from + at];
+        const Entry& one = candidates[from + at];
         query[i] = one.query;
         each_row(h.args, one, h.always, [&](const Candidate& row, float t) {
           const Slot slot{row.position, t};

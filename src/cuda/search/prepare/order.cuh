@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(prepare_threads) shuffle_rows(Order args) {
   if (i < args.matrix.count) args.matrix.order[i] = static_cast<std::uint32_t>(args.shuffle.at(i));
 }
 
-/// Rows of one or two bins and in no order between these positions are sorted by length into groups, which are dealt to the tiles like cards: a
+/// Rows of one or two bins and in no order between these positions are sorted by length into pairs of groups, which are dealt to the tiles like cards: a
 /// tile has some of all lengths, and stays a sample. A cluster of near rows is not gathered, as sorting all rows would.
 inline constexpr int run_rows = 4096, run_threads = 1024, run_tiles = run_rows / tile_rows;
 struct SortRuns {
@@ -176,10 +176,9 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
               first = tile / size * size,
               full = (first + size) * tile_rows <= count ? size
                                                          : count / tile_rows - first,  // without a last one that is not
-        group = (i - first * tile_rows) / group_rows;
-    const int to = group < full * groups_a_tile
-                       ? (first + group % full) * tile_rows + row_of_group(group / full, i % group_rows)
-                       : i;
+        pair = (i - first * tile_rows) / rows_a_pair;
+    const int to =
+        pair < full * pairs_a_tile ? (first + pair % full) * tile_rows + row_of_pair(pair / full, i % rows_a_pair) : i;
     order[to] = static_cast<std::uint32_t>(words[i]);
   }
 }

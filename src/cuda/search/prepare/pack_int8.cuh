@@ -34,17 +34,18 @@ __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t posi
   if (args.is_query)
     matrix.quantized[position] = {norms, sums.nn, matrix.scales[row], matrix.filterable[row] != 0 && sound};
 }
-/// Of a tile's groups, by a warp, four lanes a group.
-__device__ __forceinline__ void close_groups(TileMetadata& metadata, const TileNorms& norms, double inverse) {
+/// Of a tile's pairs of groups, by a warp, eight lanes a pair.
+__device__ __forceinline__ void close_pairs(TileMetadata& metadata, const TileNorms& norms, double inverse) {
+  constexpr int lanes = 32 / pairs_a_tile;
   RowGroup group;
-  for (int i = lane_index() % 4; i < group_rows; i += 4) {
-    const int row = row_of_group(lane_index() / 4, i);
+  for (int i = lane_index() % lanes; i < rows_a_pair; i += lanes) {
+    const int row = row_of_pair(lane_index() / lanes, i);
     take_row(group, metadata.terms[row], {norms.e[row], norms.n[row]});
   }
-  for (int h = 1; h < 4; h *= 2)
+  for (int h = 1; h < lanes; h *= 2)
     take_row(group, __shfl_xor_sync(all_lanes, group.least, h),
              {__shfl_xor_sync(all_lanes, group.maxima.e, h), __shfl_xor_sync(all_lanes, group.maxima.n, h)});
-  if (lane_index() % 4 == 0) metadata.groups[lane_index() / 4] = group_norms(group, inverse);
+  if (lane_index() % lanes == 0) metadata.pairs[lane_index() / lanes] = group_norms(group, inverse);
 }
 /// The metadata of a tile whose rows are closed.
 __device__ __forceinline__ void close_tile(const PreparedMatrix& matrix, std::int64_t tile, const TileNorms& norms,
@@ -59,7 +60,7 @@ __device__ __forceinline__ void close_tile(const PreparedMatrix& matrix, std::in
   e = lanes_joined(e, Larger{});
   n = lanes_joined(n, Larger{});
   TileMetadata& metadata = matrix.tile_metadata[tile];
-  close_groups(metadata, norms, 1 / step);
+  close_pairs(metadata, norms, 1 / step);
   if (lane_index() != 0) return;
   metadata.maxima = {e, n};
   metadata.step = static_cast<float>(step);
