@@ -13,7 +13,7 @@ namespace vicinal::cuda {
 
 /// H200, 2026-11-22, bench/results/plan_cuda.csv; what prepares and reads rows, 2026-11-23. Memory of the host was copied at 7.3e9 to 9.4e9 bytes a second from one loan to the next.
 struct Rates {
-  double a_call = 0.16e-3, a_batch = 0.3e-3,
+  double a_call = 0.09e-3, a_batch = 0.3e-3,
          a_scan = 0.03e-3;    // launches, and what comes back; a selection from all pairs
   double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned, by the driver
   double fed_bytes = 5.1e10, least_fed = 8388608;  // by the feed (cuda/device/feed.hpp), and what is brought by it
@@ -29,10 +29,13 @@ struct Rates {
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
-  // The same where thresholds are guessed: a query and root of k, column of a neighbour, in lists of global memory too. 2026-11-24, knn_cuda.csv.
-  double guessed_root = 1.3e-8, guessed_element = 1.9e-12, guessed_long_element = 4.1e-12;
-  // Tiles whose groups of rows are tested (filter/int8_wgmma_groups.cuh), of one slab, and of more a slab.
-  double grouped_tile = 6.9e-9, grouped_slab = 4.8e-9;
+  // The same where thresholds are guessed: a query of floats, a query and root of k, byte of a neighbour, in lists of global memory too. 2026-11-24,
+  // knn_cuda.csv.
+  double guessed_query = 5.9e-8, guessed_root = 6.9e-9, guessed_byte = 5.3e-13, guessed_long_byte = 9e-13;
+  // Tiles whose groups of rows are tested (filter/int8_wgmma_groups.cuh), of half a slab, of one, and of more a slab.
+  double grouped_half = 3.3e-9, grouped_tile = 4.9e-9, grouped_slab = 4.8e-9;
+  double few_call = 4.5e-5,
+         few_pair = 2.6e-12;  // of a few queries of a kept corpus (few/search.cuh), beside reading it
   double resident_pair = 8e-12,
          resident_element = 1.2e-13;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
@@ -55,6 +58,7 @@ inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queri
   if (on_tensor_cores(precision, sum)) {
     const bool groups = grouped && in_codes(precision) && queries > tile_rows && dims <= most_grouped_width;
     const double tile = !groups       ? filter_precision(precision).tile_seconds
+                        : dims <= 64  ? rates.grouped_half
                         : dims <= 128 ? rates.grouped_tile
                                       : rates.grouped_slab;
     return tile * std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
@@ -74,6 +78,13 @@ inline double preparing_seconds(const ProblemShape& problem, Precision precision
   if (bytes && filter_sum_of(problem.metric) == Sum::squares && !needs_norms(problem.metric))
     return rates.byte_element * n * d;
   return rates.prepared_row * n + rates.element * n * d;
+}
+
+/// Whether one kernel answers all queries (FewSession).
+inline bool few_at_once(const Plan& plan, const ProblemShape& problem, Precision precision) {
+  return problem.prepared && in_codes(precision) && has_products(filter_sum_of(problem.metric)) && !problem.range &&
+         problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 && problem.k <= few_k &&
+         problem.queries.rows <= few_queries && problem.corpus.cols <= few_cols;
 }
 
 /// It returns the seconds of all that the device does but to fetch the corpus.
@@ -97,6 +108,10 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
     return seconds + rates.a_scan + std::max(q * n * pair, bytes / rates.read_bytes) +
            q * static_cast<double>(problem.k) * rates.listed;
   }
+  if (few_at_once(plan, problem, precision))
+    return seconds - rates.a_call + rates.few_call +
+           n * static_cast<double>(filter_width(precision, problem.corpus.cols)) / rates.read_bytes +
+           q * n * rates.few_pair;
   if (!problem.prepared)
     seconds += rates.prepare + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
   const Sum sum = filter_sum_of(problem.metric);
@@ -106,8 +121,8 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   const auto k = static_cast<double>(problem.k);
   if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
       at_once(plan, problem.corpus.rows, problem.prepared))
-    return seconds + q * (rates.guessed_root * std::sqrt(k) +
-                          (problem.k > most_shared_k ? rates.guessed_long_element : rates.guessed_element) * k * d);
+    return seconds + q * ((bytes > n * d ? rates.guessed_query : 0.0) + rates.guessed_root * std::sqrt(k) +
+                          (problem.k > most_shared_k ? rates.guessed_long_byte : rates.guessed_byte) * k * bytes / n);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }
