@@ -89,36 +89,29 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
 
 struct OpenGroups {
   SearchArgs args;
-  const Candidate* candidates;   // each with its product, or
-  const GroupCandidate* groups;  // with some of its bits
+  const GroupCandidate* groups;
   std::uint32_t* used;
   Candidate* opened;
   std::int64_t room, opened_room;  // of each warp
   Tally* tally;
 };
-/// Rows that are not masked are candidates by themselves, each with its own product: of none may it be larger than is said of it.
+/// Groups of rows become a candidate for each row that is not masked, with its own product: of none may it be larger than the group says.
 __global__ void open_groups(OpenGroups o) {
   if (thread_index() != 0) return;
-  const std::int64_t first = blockIdx.x * o.room;
+  const int lost = lost_product_bits(o.args.rows.width);
   std::uint32_t count = 0;
-  const auto open = [&](Candidate row) {
-    if (row.position >= o.args.rows.count ||
-        o.args.rows.tile_metadata[row.position / tile_rows].terms[row.position % tile_rows] ==
-            static_cast<float>(infinite))
-      return;
-    const int product = product_of(o.args, row.position, row.query, o.args.queries.bytes);
-    if (product > row.sum) atomicAdd(&o.tally->wrong, 1ull);
-    row.sum = product;
-    o.opened[blockIdx.x * o.opened_room + count++] = row;
-  };
   for (std::uint32_t i = 0; i < o.used[blockIdx.x]; ++i) {
-    if (o.groups == nullptr) {
-      open(o.candidates[first + i]);
-      continue;
+    const GroupCandidate& group = o.groups[blockIdx.x * o.room + i];
+    for (int of_group = 0; of_group < group_rows; ++of_group) {
+      Candidate row{group.query, group.position_of(of_group), 0, 1};
+      if ((group.passed(lost) >> of_group & 1) == 0 || row.position >= o.args.rows.count ||
+          o.args.rows.tile_metadata[row.position / tile_rows].terms[row.position % tile_rows] ==
+              static_cast<float>(infinite))
+        continue;
+      row.sum = product_of(o.args, row.position, row.query, o.args.queries.bytes);
+      if (row.sum > group.product_bound(of_group, lost)) atomicAdd(&o.tally->wrong, 1ull);
+      o.opened[blockIdx.x * o.opened_room + count++] = row;
     }
-    const GroupCandidate& group = o.groups[first + i];
-    for (int row = 0; row < group_rows; ++row)
-      if ((group.passed() >> row & 1) != 0) open({group.query, group.position_of(row), group.product_bound(row), 1});
   }
   o.used[blockIdx.x] = count;
 }
@@ -211,10 +204,9 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
   DeviceBuffer<Candidate, Device> opened(device);
-  if (form != CandidateForm::sums) {
+  if (form == CandidateForm::groups) {
     device.launch()(workers, 32, 0, open_groups,
                     OpenGroups{.args = args,
-                               .candidates = f.candidates,
                                .groups = f.group_candidates,
                                .used = f.used,
                                .opened = opened.reserve(opened_room * workers),

@@ -151,6 +151,11 @@ __device__ __forceinline__ bool one_lane() {
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(one)::"memory");
   return one != 0;
 }
+/// A number of the whole warp, which the compiler then keeps as such.
+template <class T>
+__device__ __forceinline__ T of_warp(T number) {
+  return __shfl_sync(all_lanes, number, 0);
+}
 /// A lane's number that the compiler keeps in a register; it would otherwise make some again wherever they are needed.
 __device__ __forceinline__ unsigned kept(unsigned number) { return __shfl_sync(all_lanes, number, lane_index()); }
 
@@ -159,6 +164,10 @@ __device__ __forceinline__ unsigned kept(unsigned number) { return __shfl_sync(a
 inline bool one_lane() {
   __syncwarp();
   return lane_index() == 0;
+}
+template <class T>
+T of_warp(T number) {
+  return number;
 }
 inline unsigned kept(unsigned number) { return number; }
 

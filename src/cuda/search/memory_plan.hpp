@@ -38,10 +38,10 @@ inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity,
   return std::max(batch * (speculates ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
 }
 
-/// Bytes of a candidate in such a search, at most: of groups, by kernels of wgmma where all rows of one slab may answer.
+/// Bytes of a candidate in such a search, at most: of groups, by kernels of wgmma where all rows may answer.
 inline std::int64_t candidate_bytes(const Plan& plan, const ProblemShape& problem, Precision precision) {
   const bool groups = precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
-                      plan.query_batch > tile_rows && problem.corpus.cols <= 128 &&
+                      plan.query_batch > tile_rows && problem.corpus.cols <= most_grouped_width &&
                       has_products(filter_sum_of(problem.metric));
   return static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
 }

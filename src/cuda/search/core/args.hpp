@@ -60,7 +60,6 @@ inline constexpr std::int64_t most_grouped_width =
     1024;  // bytes of a row whose groups may be tested: its sums are floats, too
 static_assert(most_grouped_width * 128 * 128 <= 1 << 24);
 static_assert(group_rows * groups_a_tile == tile_rows);
-inline constexpr int most_product_of_slab = 128 * 128 * 128;  // of a row and a query of 128 bytes
 /// Row `i` of a group, within the tile: the rows of which a thread of a warpgroup has the sums.
 VICINAL_HOST_DEVICE inline constexpr int row_of_group(int group, int i) {
   return group / 4 * 64 + i / 2 * 8 + group % 4 * 2 + i % 2;
@@ -114,23 +113,31 @@ struct Slot {
 struct alignas(16) Candidate {
   std::uint32_t query, position;
   int sum;
-  unsigned product;  // 1: the sum is the product alone, without the row's bias
+  unsigned product;  // 1: it is a row of a group, and the sum bounds the product alone, without the row's bias
 };
 
-/// A group of rows, of which some passed, with their query: `position` is the first row's. Rows are of one slab, so that products take 22 bits: 16 of
-/// them are kept, which is enough to tell the rows apart.
+/// Low bits of products that candidates of groups go without, of rows of so many bytes: the 16 that are left have the sign, too, and are enough to tell
+/// rows apart.
+VICINAL_HOST_DEVICE inline constexpr int lost_product_bits(std::int64_t width) {
+  return width < 512 ? 8 : width < 1024 ? 9 : 10;
+}
+inline constexpr std::int64_t largest_byte_product = 128 * 128;
+static_assert(511 * largest_byte_product >> 8 < 1 << 15 && 1023 * largest_byte_product >> 9 < 1 << 15 &&
+              most_grouped_width * largest_byte_product >> 10 < 1 << 15);
+
+/// A group of rows, of which some passed, with their query: `position` is the first row's.
 struct alignas(16) GroupCandidate {
   std::uint32_t query, position;
   int most, threshold;  // the largest product; rows from the threshold on passed
-  std::uint32_t products
-      [8];  // bits 8 to 23 of the products of rows row_of_group(g, 2 * i) and, in the upper half, (g, 2 * i + 1)
+  std::uint32_t
+      products[8];  // without their low bits, of rows row_of_group(g, 2 * i) and, in the upper half, (g, 2 * i + 1)
 
   VICINAL_HOST_DEVICE int high_bits(int i) const {
     return static_cast<std::int16_t>(products[i / 2] >> (i % 2 * 16) & 0xffff);
   }
-  /// A bit for each row of the group that may have passed: all that did, and those whose product misses it by less than 256.
-  VICINAL_HOST_DEVICE unsigned passed() const {
-    const int least = threshold >> 8;
+  /// A bit for each row of the group that may have passed: all that did, and those that only lost bits tell from them.
+  VICINAL_HOST_DEVICE unsigned passed(int lost) const {
+    const int least = threshold >> lost;
     unsigned rows = 0;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
@@ -138,16 +145,15 @@ struct alignas(16) GroupCandidate {
     for (int i = 0; i < group_rows; ++i) rows |= (high_bits(i) >= least ? 1u : 0u) << i;
     return rows;
   }
-  /// At least the product of row i, and by less than 256 more.
-  VICINAL_HOST_DEVICE int product_bound(int i) const {
-    const int bound = high_bits(i) * 256 + 255;
+  /// At least the product of row i, and more by the lost bits at most.
+  VICINAL_HOST_DEVICE int product_bound(int i, int lost) const {
+    const int bound = (high_bits(i) + 1) * (1 << lost) - 1;
     return bound < most ? bound : most;
   }
   VICINAL_HOST_DEVICE std::uint32_t position_of(int i) const {
     return position + static_cast<std::uint32_t>(row_of_group(0, i));
   }
 };
-static_assert(most_product_of_slab >> 8 < 1 << 15, "16 bits have the sign, too");
 
 /// A query's state, by position.
 struct QueryState {

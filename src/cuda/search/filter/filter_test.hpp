@@ -150,7 +150,7 @@ class FilterTest {
           continue;
         }
         const Candidate& one = candidates_[worker * room_ + i];
-        if (one.query >= queries_ || one.position >= rows || (one.product != 0) != by_groups() ||
+        if (one.query >= queries_ || one.position >= rows || one.product != 0 ||
             one.sum != candidate_sum(one.query, one.position))
           return false;
         ++times[one.query * rows + one.position];
@@ -212,13 +212,14 @@ class FilterTest {
   bool count_group(const GroupCandidate& group, std::vector<int>& times) const {
     if (group.query >= queries_ || group.position >= rows || group.position % 64 >= 8 || group.position % 2 != 0)
       return false;
+    const int lost = lost_product_bits(width_);
     int largest = INT32_MIN;
     for (int i = 0; i < group_rows; ++i) {
       const std::int64_t row = group.position_of(i);
       const int one = product(group.query, row);
-      const bool candidate = is_candidate(group.query, row), passed = (group.passed() >> i & 1) != 0;
-      if (group.product_bound(i) < one || group.product_bound(i) > one + 255) return false;
-      if (candidate ? !passed : passed && group.threshold >> 8 > one >> 8) return false;
+      const bool candidate = is_candidate(group.query, row), passed = (group.passed(lost) >> i & 1) != 0;
+      if (group.product_bound(i, lost) < one || group.product_bound(i, lost) > one + (1 << lost) - 1) return false;
+      if (candidate ? !passed : passed && group.threshold >> lost > one >> lost) return false;
       largest = std::max(largest, one);
       times[group.query * rows + row] += candidate ? 1 : 0;
     }

@@ -358,10 +358,7 @@ struct Int8Wgmma {
       .largest_threshold = wgmma_threshold,
       .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; },
       .form =
-          [](const SearchArgs& args) {
-            if (!wgmma_by_groups(args)) return CandidateForm::sums;
-            return args.rows.width > 128 ? CandidateForm::products : CandidateForm::groups;
-          },
+          [](const SearchArgs& args) { return wgmma_by_groups(args) ? CandidateForm::groups : CandidateForm::sums; },
       .block_of =
           [](const SearchArgs& args, bool sampling) {
             return !sampling && wgmma_by_groups_of_slabs(args) ? FilterBlock{slab_queries, slab_consumers}

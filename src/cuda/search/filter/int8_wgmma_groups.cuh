@@ -52,7 +52,7 @@ struct GroupBlock {
   Barrier full, empty;
 
   __device__ __forceinline__ explicit GroupBlock(unsigned char* base)
-      : at(kept(shared_address(base))), pairs(reinterpret_cast<StagePairs*>(base + memory.pairs)),
+      : at(of_warp(shared_address(base))), pairs(reinterpret_cast<StagePairs*>(base + memory.pairs)),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[stages]) {}
   __device__ __forceinline__ void init_barriers() const {
@@ -101,6 +101,16 @@ __device__ __forceinline__ int largest_of_16(const int (&sums)[count], int first
   return most;
 }
 
+/// The coefficients of a thread's two queries, which are 8 apart.
+struct TwoCoeffs {
+  GroupCoeffs of[2];
+  TwoCoeffs() = default;
+  /// from: where the first one's are in shared memory.
+  __device__ __forceinline__ explicit TwoCoeffs(unsigned from)
+      : of{load_shared<GroupCoeffs>(from),
+           load_shared<GroupCoeffs>(from + 8 * static_cast<unsigned>(sizeof(GroupCoeffs)))} {}
+};
+
 /// Where a consuming warp appends groups: its segment of all candidates, of which there are fewer than 2^32.
 struct GroupOutput {
   std::uint32_t first, end, next;
@@ -108,10 +118,11 @@ struct GroupOutput {
       : first(segment * static_cast<std::uint32_t>(f.room)), end(first + static_cast<std::uint32_t>(f.room)),
         next(first) {}
 
-  /// A group of each of these lanes. sums: of the query, from `begin` on.
+  /// A group of each of these lanes. sums: of the query, from `begin` on; shift: bits that its products lose beside eight.
+  template <int count>
   __device__ __forceinline__ void append(const Filter& f, unsigned lanes, bool mine, std::uint32_t query,
-                                         std::uint32_t position, int most, float threshold, const int (&sums)[32],
-                                         int begin) {
+                                         std::uint32_t position, int most, float threshold, const int (&sums)[count],
+                                         int begin, int shift) {
     const auto found = static_cast<std::uint32_t>(__popc(lanes));
     if (found > end - next) {
       if (mine) f.args.states[query].overflowed = true;
@@ -130,8 +141,8 @@ struct GroupOutput {
         Words words;
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          words.of[i] = __byte_perm(static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i]),
-                                    static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i + 1]), 0x6521);
+          words.of[i] = __byte_perm(static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i] >> shift),
+                                    static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i + 1] >> shift), 0x6521);
         to[part + 1] = words;
       }
     }
@@ -139,25 +150,35 @@ struct GroupOutput {
   }
 };
 
-/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, of which lane 0's first one is `query`, and the group of
-/// a half of the tile.
-__device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[32], const float (&thresholds)[2],
-                                            std::uint32_t query, std::uint32_t tile, int half, GroupOutput& out) {
-  int most[2];
-  bool passed[2];
+/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, of which lane 0's first one is `query`, and of the group of
+/// each half of the tile that is there, `half` on.
+template <int count>
+__device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[count], const float (&thresholds)[2],
+                                            std::uint32_t query, std::uint32_t tile, int half, GroupOutput& out,
+                                            int shift = 0) {
+  constexpr int halves = count / 32;
+  int most[2][halves];
+  bool passed[2][halves], any = false;
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    most[h] = largest_of_16(sums, 2 * h);
-    passed[h] = static_cast<float>(most[h]) >= thresholds[h];
-  }
-  if (!__any_sync(all_lanes, passed[0] || passed[1])) return;
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int g = 0; g < halves; ++g) {
+      most[h][g] = largest_of_16(sums, 32 * g + 2 * h);
+      passed[h][g] = static_cast<float>(most[h][g]) >= thresholds[h];
+      any = any || passed[h][g];
+    }
+  if (!__any_sync(all_lanes, any)) return;
   query += static_cast<unsigned>(lane_index() / 4);
   const std::uint32_t position = tile * tile_rows + static_cast<unsigned>(half * 64 + lane_index() % 4 * 2);
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const unsigned lanes = __ballot_sync(all_lanes, passed[h]);
-    if (lanes != 0) out.append(f, lanes, passed[h], query + 8 * h, position, most[h], thresholds[h], sums, 2 * h);
-  }
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int g = 0; g < halves; ++g) {
+      const unsigned lanes = __ballot_sync(all_lanes, passed[h][g]);
+      if (lanes != 0)
+        out.append(f, lanes, passed[h][g], query + 8 * h, position + 64 * g, most[h][g], thresholds[h], sums,
+                   32 * g + 2 * h, shift);
+    }
 }
 
 /// The products of 64 queries with half a tile of rows begin.
@@ -240,15 +261,10 @@ class GroupConsumer {
  private:
   // Of a slab of 128 the queries leave no registers for them.
   static constexpr bool keeps_coeffs = slab == 64;
-  struct TwoCoeffs {
-    GroupCoeffs of[2];
-  };
   __device__ __forceinline__ TwoCoeffs read_coeffs() const {
-    const unsigned at =
-        shared_.at + static_cast<unsigned>(Block::memory.coeffs) +
-        static_cast<unsigned>(warp_index() * 16 + lane_index() / 4) * static_cast<unsigned>(sizeof(GroupCoeffs));
-    return {
-        {load_shared<GroupCoeffs>(at), load_shared<GroupCoeffs>(at + 8 * static_cast<unsigned>(sizeof(GroupCoeffs)))}};
+    return TwoCoeffs(shared_.at + static_cast<unsigned>(Block::memory.coeffs) +
+                     static_cast<unsigned>(warp_index() * 16 + lane_index() / 4) *
+                         static_cast<unsigned>(sizeof(GroupCoeffs)));
   }
 
   /// Of a stage, while it is there: thresholds of the thread's two queries against its pair of groups, and which tile it is.

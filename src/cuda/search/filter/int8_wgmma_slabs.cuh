@@ -6,8 +6,8 @@
 // stage. A warpgroup keeps the sums of a tile while its slabs pass, and gives a slab back when the next one's products are under way. From four slabs
 // on it begins a tile when the warpgroup before is two slabs ahead: so they test their sums one after another, and the tensor cores have products meanwhile.
 //
-// Bounds of long rows are wide, so that several rows of a group pass often: each becomes a candidate with its own product, which is taken from the
-// thread's registers by the row's bit. With the group's largest in its place five times as many rows passed, for those that look nearest were not.
+// What passes leaves as for rows of one slab, a group with 16 bits of each product. Bounds of long rows are wide, so that several rows of a group pass
+// often: with the group's largest product for all of them five times as many rows passed, for those that look nearest were not.
 #pragma once
 #include "cuda/search/filter/int8_wgmma_groups.cuh"
 
@@ -63,14 +63,13 @@ struct SlabBlock {
   SlabMemory memory;
   int slabs, held, last_steps;  // held: in registers; steps: of 32 columns, of the last slab
   unsigned at;
-  const GroupNorms* pairs;
   GroupCoeffs* coeffs;  // of queries
   Barrier full, empty, queries_full, queries_empty, turns;
 
   __device__ __forceinline__ SlabBlock(unsigned char* base, const SearchArgs& args)
       : memory(slab_memory(slabs_of(args.rows.width))), slabs(slabs_of(args.rows.width)), held(held_slabs(slabs)),
-        last_steps((static_cast<int>(args.rows.dims) - (slabs - 1) * slab_columns + 31) / 32), at(shared_address(base)),
-        pairs(reinterpret_cast<const GroupNorms*>(base + memory.pairs)),
+        last_steps((static_cast<int>(args.rows.dims) - (slabs - 1) * slab_columns + 31) / 32),
+        at(of_warp(shared_address(base))),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[static_cast<unsigned>(memory.stages)]), queries_full(empty[static_cast<unsigned>(memory.stages)]),
         queries_empty(queries_full[1]), turns(queries_full[2]) {}
@@ -127,8 +126,7 @@ class TileProducts {
         else wgmma_64x128x32<true>(sums, queries[4 * s + k], rows + 2 * k);
       }
       end(s > 0);
-      if (s == 2 && lane_index() == 0 && group_ + 1 < slab_warpgroups)
-        arrive(shared_.turns[static_cast<unsigned>(group_)]);
+      if (s == 2 && group_ + 1 < slab_warpgroups && one_lane()) arrive(shared_.turns[static_cast<unsigned>(group_)]);
     }
 #pragma unroll 1
     for (int s = held; s + 1 < shared_.slabs; ++s) multiply_slab<4>(s, sums);
@@ -140,11 +138,12 @@ class TileProducts {
       default: return multiply_slab<4>(shared_.slabs - 1, sums);
     }
   }
-  /// What is known of the tile's pairs of groups.
-  __device__ __forceinline__ const GroupNorms* pairs() const { return shared_.pairs + last_ * pairs_a_tile; }
+  /// Where in shared memory is what is known of the tile's pairs of groups.
+  __device__ __forceinline__ unsigned pairs_at() const {
+    return shared_.at + static_cast<unsigned>(shared_.memory.pairs) + last_ * tile_pairs_bytes;
+  }
   __device__ __forceinline__ void release_last() {
-    __syncwarp();
-    if (lane_index() == 0) arrive(shared_.empty[last_]);
+    if (one_lane()) arrive(shared_.empty[last_]);
   }
 
  private:
@@ -177,82 +176,15 @@ class TileProducts {
   unsigned last_ = 0, turn_ = 0;  // last: stage; turn: parity of the tile
 };
 
-/// Which of 16 sums reach a threshold, by row_of_bit(). Sums are those of even and odd rows in turns, four words a pair.
-__device__ __forceinline__ unsigned rows_that_reach(const int (&sums)[64], int first, int threshold) {
-  unsigned even = 0, odd = 0;  // signs of differences: of sums that do not
-#pragma unroll
-  for (int i = 7; i >= 0; --i) {
-    even = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i] - threshold), even, 1);
-    odd = __funnelshift_l(static_cast<unsigned>(sums[first + 4 * i + 1] - threshold), odd, 1);
-  }
-  return ~(odd << 8 | even) & 0xffffu;
-}
-/// How far behind its group's first row the row of a bit is: even rows come first.
-__device__ __forceinline__ int row_of_bit(int bit) { return bit % 8 * 8 + bit / 8; }
-/// One of the 16 sums of a group, by its row's bit.
-__device__ __forceinline__ int sum_of_bit(const int (&sums)[64], int first, int bit) {
-  int some[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) some[i] = bit >= 8 ? sums[first + 4 * i + 1] : sums[first + 4 * i];
-#pragma unroll
-  for (int half = 4; half > 0; half /= 2)
-#pragma unroll
-    for (int i = 0; i < half; ++i) some[i] = (bit & half) != 0 ? some[i + half] : some[i];
-  return some[0];
-}
-
-/// Where a consuming warp appends rows, and how many it has appended.
-struct RowOutput {
-  Candidate* segment;
-  std::uint32_t used = 0;
-
-  /// A row of each lane that has some left, with its product.
-  __device__ __forceinline__ void append(const Filter& f, unsigned left, std::uint32_t query, std::uint32_t position,
-                                         const int (&sums)[64], int first) {
-    for (unsigned lanes = __ballot_sync(all_lanes, left != 0); lanes != 0;
-         lanes = __ballot_sync(all_lanes, left != 0)) {
-      const std::uint32_t next = used + static_cast<std::uint32_t>(__popc(lanes));
-      if (next <= f.room) {
-        const int bit = __ffs(static_cast<int>(left)) - 1;
-        if (left != 0)
-          segment[used + static_cast<std::uint32_t>(votes_below(lanes))] = {
-              query, position + static_cast<std::uint32_t>(row_of_bit(bit)), sum_of_bit(sums, first, bit), 1};
-        used = next;
-      } else if (left != 0) {
-        f.args.states[query].overflowed = true;
-      }
-      left &= left - 1;
-    }
-  }
-};
-
-/// Rows that reach their group's threshold become candidates, with their own sums. sums: of two queries, `query` and 8 beyond, and two groups, of
-/// which the first begins at `position`.
-__device__ __forceinline__ void test_rows(const Filter& f, const int (&sums)[64], const float (&thresholds)[2],
-                                          std::uint32_t query, std::uint32_t position, RowOutput& out) {
-  bool passed[2][2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-#pragma unroll
-    for (int g = 0; g < 2; ++g) passed[h][g] = static_cast<float>(largest_of_16(sums, 32 * g + 2 * h)) >= thresholds[h];
-  if (!__any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1])) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-#pragma unroll
-    for (int g = 0; g < 2; ++g) {
-      if (!__any_sync(all_lanes, passed[h][g])) continue;
-      const int first = 32 * g + 2 * h;
-      out.append(f, passed[h][g] ? rows_that_reach(sums, first, whole_threshold(thresholds[h])) : 0,
-                 query + static_cast<std::uint32_t>(8 * h), position + static_cast<std::uint32_t>(64 * g), sums, first);
-    }
-}
-
 template <int held>
 __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& shared, unsigned units) {
-  const int group = warp_index() / 4, member = lane_index() % 4;
-  const std::int64_t segment = static_cast<std::int64_t>(blockIdx.x) * slab_consumers + warp_index();
-  RowOutput out{f.candidates + segment * f.room};
+  const int group = of_warp(warp_index() / 4), member = lane_index() % 4;
+  const std::uint32_t segment = blockIdx.x * slab_consumers + static_cast<unsigned>(warp_index());
+  GroupOutput out(f, segment);
+  const int shift = lost_product_bits(f.args.rows.width) - 8;
   GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
+  const unsigned coeffs_at = shared_address(coeffs + lane_index() / 4),
+                 pair_at = static_cast<unsigned>(member) * static_cast<unsigned>(sizeof(GroupNorms));
   TileProducts<held> products(shared, group);
   unsigned round = 0;
 #pragma unroll 1
@@ -272,17 +204,16 @@ __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& 
     for (unsigned t = 0; t < unit.tiles; ++t, tile = tile_after(f, tile)) {
       int sums[64];
       products.multiply(queries, sums);
-      const GroupNorms norms = products.pairs()[member];
-      const float thresholds[2] = {group_threshold(coeffs[lane_index() / 4], norms),
-                                   group_threshold(coeffs[lane_index() / 4 + 8], norms)};
+      const auto pair = load_shared<GroupNorms>(products.pairs_at() + pair_at);
+      const TwoCoeffs both(coeffs_at);
+      const float thresholds[2] = {group_threshold(both.of[0], pair), group_threshold(both.of[1], pair)};
       wait_for_products<0>(sums);
       products.release_last();
-      test_rows(f, sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
-                tile * tile_rows + static_cast<unsigned>(2 * member), out);
+      test_groups(f, sums, thresholds, query, tile, 0, out, held == 1 ? 0 : shift);
     }
     if (lane_index() == 0) arrive(shared.queries_empty);
   }
-  if (lane_index() == 0) f.used[segment] = out.used;
+  if (lane_index() == 0) f.used[segment] = out.next - out.first;
 }
 
 /// The work of the thread that copies.

@@ -19,9 +19,8 @@ struct FilterBlock {
   int queries, writing_warps;
 };
 
-/// What a kernel appends: rows with their sums; rows with products alone, without biases; or groups of rows (GroupCandidate). Of the latter two each
-/// row is still to be compared by itself.
-enum class CandidateForm { sums, products, groups };
+/// What a kernel appends: rows with their sums, or groups of rows (GroupCandidate), of which each is still to be compared by itself.
+enum class CandidateForm { sums, groups };
 
 /// What is not said of a kernel is so of one by mma.sync, which every device of a build runs.
 struct FilterKernel {
@@ -36,8 +35,7 @@ struct FilterKernel {
   float (*largest_threshold)(bool one_slab) = [](bool /*one_slab*/) { return most_quick_threshold; };
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab) = [](bool /*one_slab*/) { return 0; };
-  /// Of its candidates in such a search: products and groups where it tests groups of rows (core/bound_groups.hpp). Of ranges, which have no
-  /// slots, they are sums.
+  /// Of its candidates in such a search: groups where it tests groups of rows (core/bound_groups.hpp). Of ranges, which have no slots, they are sums.
   CandidateForm (*form)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return CandidateForm::sums; };
   /// Its blocks in such a search or in its sample, where they differ with that; null: they do not.
   FilterBlock (*block_of)(const SearchArgs& args, bool sampling) = nullptr;

@@ -64,9 +64,10 @@ __device__ __forceinline__ void each_row(const SearchArgs& args, const Candidate
 template <class Take>
 __device__ __forceinline__ void each_row(const SearchArgs& args, const GroupCandidate& group, int always,
                                          const Take& take) {
-  for (unsigned left = group.passed(); left != 0; left &= left - 1) {
+  const int lost = lost_product_bits(args.rows.width);
+  for (unsigned left = group.passed(lost); left != 0; left &= left - 1) {
     const int i = __ffs(static_cast<int>(left)) - 1;
-    each_row(args, Candidate{group.query, group.position_of(i), group.product_bound(i), 1}, always, take);
+    each_row(args, Candidate{group.query, group.position_of(i), group.product_bound(i, lost), 1}, always, take);
   }
 }
 template <class Entry>
