@@ -32,18 +32,18 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
 inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
   return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
 }
-/// Finds that the segments of all warps have room for together; workers: warps that have one. speculates: all tiles pass at once.
+/// Candidates that the segments of all warps have room for together; workers: warps that have one. rows_at_once: they are rows, not groups of them, and all
+/// tiles pass at once.
 inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers,
-                                      bool speculates = false) {
-  return std::max(batch * (speculates ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
+                                      bool rows_at_once = false) {
+  return std::max(batch * (rows_at_once ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
 }
 
-/// Bytes of a candidate in such a search, at most: of groups, by kernels of wgmma where all rows may answer.
-inline std::int64_t candidate_bytes(const Plan& plan, const ProblemShape& problem, Precision precision) {
-  const bool groups = precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
-                      plan.query_batch > tile_rows && problem.corpus.cols <= most_grouped_width &&
-                      has_products(filter_sum_of(problem.metric));
-  return static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
+/// Whether candidates of such a search may be groups: of kernels of wgmma, where all rows may answer.
+inline bool finds_groups(const Plan& plan, const ProblemShape& problem, Precision precision) {
+  return precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
+         plan.query_batch > tile_rows && problem.corpus.cols <= most_grouped_width &&
+         has_products(filter_sum_of(problem.metric));
 }
 
 /// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all had; a block at least.
@@ -85,8 +85,10 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
                                      candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
-  if (speculation.active()) candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, true));
-  std::int64_t found = candidates * candidate_bytes(plan, problem, precision);
+  const bool groups = finds_groups(plan, problem, precision);
+  if (speculation.active())
+    candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, !groups));
+  std::int64_t found = candidates * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
   // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size (FilterBlock) have up to a tile of
   // queries more.
   if (!sampled)

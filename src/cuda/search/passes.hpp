@@ -140,8 +140,9 @@ class FilterPasses {
       const bool groups = kernel_->form(f.args) == CandidateForm::groups;
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
-      f.room = std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates) / segments,
-                        f.everything ? most : 0);
+      f.room =
+          std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates && !groups) / segments,
+                   f.everything ? most : 0);
       std::byte* const room = candidates_.reserve(
           f.room * segments * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate)));
       if (groups) f.group_candidates = reinterpret_cast<GroupCandidate*>(room);
