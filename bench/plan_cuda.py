@@ -3,7 +3,7 @@
     python3 bench/plan_cuda.py [--repeat 5] [--only NAME,...] > lines.csv
 
 The cases of bench/knn_cuda.py, rows on the device, `prepared` and in `one call`; then some with rows of the host. Memory is what a search
-takes beside a corpus that was kept before. `decides` says data where the first precision left some queries: then no plan can know the time.
+takes beside a corpus that was kept before; few queries work in what it keeps. `decides` says data where the first precision left some queries: then no plan can know the time.
 Needs VICINAL_KNN_ENGINE, the path of libknn_engine.so.
 """
 
@@ -35,7 +35,7 @@ def main():
             ms, facts = knn_cuda.timed(run, repeat)
             planned, used = facts[6] / (1 << 20), facts[7] / (1 << 20)
             lines.writerow([device, name, call, where, f"{facts[5]:.3f}", f"{ms:.3f}", f"{facts[5] / ms:.2f}", f"{planned:.0f}", f"{used:.0f}",
-                            f"{planned / used:.2f}", "data" if facts[2] > 0 else "bytes"])  # fmt: skip
+                            f"{planned / used:.2f}" if used > 0 else "", "data" if facts[2] > 0 else "bytes"])  # fmt: skip
             sys.stdout.flush()
 
         def room(where):

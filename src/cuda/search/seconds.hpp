@@ -16,6 +16,8 @@ struct Rates {
   double a_call = 0.09e-3, a_batch = 0.3e-3,
          a_scan = 0.03e-3;    // launches, and what comes back; a selection from all pairs
   double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned, by the driver
+  double result_bytes =
+      1.6e9;  // of results in memory of the host, with its pages and what is counted and certified there; several_gpus.csv
   double fed_bytes = 5.1e10, least_fed = 8388608;  // by the feed (cuda/device/feed.hpp), and what is brought by it
   double shared_bytes = 5.8e10,
          shared_pinned_bytes =
@@ -96,7 +98,7 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   double seconds = rates.a_call + (batches - 1) * rates.a_batch + fetching_seconds(problem.queries);
   if (!problem.queries.on_device)
     seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) /
-               rates.host_bytes;
+               rates.result_bytes;
   const Precision precision = precision_of(plan.cascade.front());
   const double bytes = n * d * static_cast<double>(dtype_size(problem.corpus.dtype));
   if (!has_filter(precision)) {
