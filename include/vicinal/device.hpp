@@ -29,7 +29,7 @@ struct Info {
   int semantics_version = 1;  // changes with any change of values or order
   std::string compiler;
   std::vector<std::string> instruction_sets;        // usable here, best first: "avx512amx", "avx512", "avx2", "plain"
-  std::vector<std::string> built_instruction_sets;  // compiled in, whether or not this CPU has them
+  std::vector<std::string> built_instruction_sets;  // compiled in, whether or not this device has them
   std::vector<std::string>
       filters;  // precisions of the CPU's filter, first to last: "int8", "f32", "canonical"; a CUDA device has "fp16" before "f32" too
   std::vector<std::string> backends;  // those that search: "cpu"

@@ -56,7 +56,7 @@ class CudaBackend final : public Backend,
   static Facts facts_of(std::string name, std::vector<std::string> instruction_sets) {
     Facts facts{.name = std::move(name),
                 .instruction_sets = std::move(instruction_sets),
-                .built_instruction_sets = {"mma"},
+                .built_instruction_sets = compiled_instruction_sets(),
                 .precisions = {}};
     for (const FilterPrecision& row : filter_precisions) facts.precisions.push_back(row.precision);
     return facts;

@@ -219,6 +219,9 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
   return std::make_shared<SearchDevice>(DeviceContext{ordinal, multiprocessors, pool}, shared_bytes, capability);
 }
 
+std::vector<std::string> compiled_instruction_sets() {
+  return instruction_sets_of(compiled_filters(VICINAL_CUDA_ARCHITECTURES));
+}
 std::vector<std::string> search_instruction_sets(int capability) {
   return instruction_sets_of(built_filters(VICINAL_CUDA_ARCHITECTURES, capability));
 }

@@ -166,6 +166,10 @@ TEST(CudaFilterKernels, ThePlansInstructionSetOrOneThatEveryDeviceRuns) {
   using cuda::filter_kernel;
   const cuda::FilterSet hopper = cuda::built_filters("80-virtual,90a-real", 90),
                         other = cuda::built_filters("80-virtual,90a-real", 80);
+  // What a build has of code does not depend on the device.
+  EXPECT_EQ(cuda::instruction_sets_of(cuda::compiled_filters("80-virtual,90a-real")),
+            cuda::instruction_sets_of(hopper));
+  EXPECT_EQ(cuda::instruction_sets_of(cuda::compiled_filters("80-virtual,90-real")), cuda::instruction_sets_of(other));
   EXPECT_EQ(cuda::instruction_sets_of(hopper), (std::vector<std::string>{"wgmma", "mma"}));
   EXPECT_EQ(cuda::instruction_sets_of(other), (std::vector<std::string>{"mma"}));
   EXPECT_EQ(filter_kernel(hopper, Precision::int8, Sum::squares, "wgmma"), &cuda::Int8Wgmma::facts);

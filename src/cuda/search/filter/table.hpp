@@ -31,7 +31,16 @@ using FilterKernels = FilterTable<Int8Wgmma, Int8Mma, Int8Differences, FloatMma>
 /// Kernels that a device may be given, best first.
 using FilterSet = std::vector<const FilterKernel*>;
 
-/// Those of a build for these architectures (architectures.hpp) that a device of this compute capability has code of.
+/// Those that a build for these architectures (architectures.hpp) has code of, for whatever device.
+inline FilterSet compiled_filters(std::string_view architectures) {
+  FilterSet compiled;
+  for (const FilterKernel* kernel : FilterKernels::kernels)
+    if (kernel->architecture.empty() ||
+        any_architecture(architectures, [&](const Architecture& one) { return one.name == kernel->architecture; }))
+      compiled.push_back(kernel);
+  return compiled;
+}
+/// Those of them that a device of this compute capability has code of.
 inline FilterSet built_filters(std::string_view architectures, int capability) {
   FilterSet built;
   for (const FilterKernel* kernel : FilterKernels::kernels)
