@@ -145,8 +145,9 @@ __device__ __forceinline__ void wgmma_64x64x32(int (&d)[32], const std::uint32_t
 #undef VICINAL_SUMS_TEXT
 #undef VICINAL_SUMS
 
-/// One lane of the warp, when all are there.
+/// One lane of the warp, when all are there and have read what they read of shared memory.
 __device__ __forceinline__ bool one_lane() {
+  __syncwarp();  // elect.sync waits for lanes, and orders no memory
   unsigned one;
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(one)::"memory");
   return one != 0;

@@ -32,11 +32,12 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
 inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
   return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
 }
-/// Candidates that the segments of all warps have room for together; workers: warps that have one. rows_at_once: they are rows, not groups of them, and all
-/// tiles pass at once.
+/// Candidates that the segments of all warps have room for together; workers: warps that have one. speculates: all tiles pass at once. Groups of rows
+/// are fewer than rows where thresholds are guessed twice, which those of few queries are not.
 inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers,
-                                      bool rows_at_once = false) {
-  return std::max(batch * (rows_at_once ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
+                                      bool speculates = false, bool groups = false) {
+  const bool more = speculates && !(groups && batch > block_queries);
+  return std::max(batch * (more ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
 }
 
 /// Whether candidates of such a search may be groups: of kernels of wgmma, where all rows may answer.
@@ -87,7 +88,8 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
   const bool groups = finds_groups(plan, problem, precision);
   if (speculation.active())
-    candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, !groups));
+    for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})  // a last batch is smaller
+      candidates = std::max(candidates, candidate_entries(some, speculation.slots, warps, true, groups));
   std::int64_t found = candidates * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
   // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size (FilterBlock) have up to a tile of
   // queries more.

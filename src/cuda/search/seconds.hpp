@@ -85,8 +85,9 @@ inline double preparing_seconds(const ProblemShape& problem, Precision precision
 /// Whether one kernel answers all queries (FewSession).
 inline bool few_at_once(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return problem.prepared && in_codes(precision) && has_products(filter_sum_of(problem.metric)) && !problem.range &&
-         problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 && problem.k <= few_k &&
-         problem.queries.rows <= few_queries && problem.corpus.cols <= few_cols;
+         problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 && problem.k >= 1 && problem.k <= few_k &&
+         problem.queries.rows <= few_queries && problem.corpus.cols <= few_cols &&
+         problem.corpus.rows > (few_tiles - 1) * tile_rows;
 }
 
 /// It returns the seconds of all that the device does but to fetch the corpus.
@@ -123,8 +124,10 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   const auto k = static_cast<double>(problem.k);
   if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
       at_once(plan, problem.corpus.rows, problem.prepared))
-    return seconds + q * ((bytes > n * d ? rates.guessed_query : 0.0) + rates.guessed_root * std::sqrt(k) +
-                          (problem.k > most_shared_k ? rates.guessed_long_byte : rates.guessed_byte) * k * bytes / n);
+    return seconds +
+           q * ((dtype_size(problem.corpus.dtype) > 1 ? rates.guessed_query : 0.0) + rates.guessed_root * std::sqrt(k) +
+                (problem.k > most_shared_k ? rates.guessed_long_byte : rates.guessed_byte) * k * d *
+                    static_cast<double>(dtype_size(problem.corpus.dtype)));
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }

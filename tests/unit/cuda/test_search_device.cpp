@@ -162,6 +162,38 @@ struct Hopper : Device {
   Launch launch() { return {this}; }
 };
 
+TEST(CudaFilterTest, TellsAGroupThatIsWrong) {
+  Hopper device;
+  for (const std::int64_t width : {128, 512}) {
+    SCOPED_TRACE(width);
+    cuda::FilterTest test(width, 260, cuda::Int8Wgmma::facts, 4);
+    test.run(device);
+    ASSERT_TRUE(test.by_groups() && test.judge());
+    const auto worker =
+        static_cast<std::size_t>(std::max_element(test.used().begin(), test.used().end()) - test.used().begin());
+    const std::size_t first = worker * (test.groups().size() / test.used().size());
+    ASSERT_GT(test.used()[worker], 10u);
+    const auto wrong = [&](const char* what, const auto& spoil) {
+      cuda::FilterTest spoiled = test;
+      spoil(spoiled);
+      EXPECT_FALSE(spoiled.judge()) << what;
+    };
+    const int lost = cuda::lost_product_bits(width);
+    wrong("a product", [&](cuda::FilterTest& t) { t.groups()[first + 3].products[2] ^= 1u << 16; });
+    wrong("the largest", [&](cuda::FilterTest& t) { --t.groups()[first + 3].most; });
+    wrong("a group", [&](cuda::FilterTest& t) { t.groups()[first + 3].position ^= 2; });
+    wrong("a threshold", [&](cuda::FilterTest& t) { t.groups()[first + 3].threshold += 1 << lost; });
+    wrong("missing", [&](cuda::FilterTest& t) { --t.used()[worker]; });
+    wrong("twice", [&](cuda::FilterTest& t) { t.groups()[first + t.used()[worker]++] = t.groups()[first]; });
+    // A query without a threshold has none.
+    wrong("one too many", [&](cuda::FilterTest& t) {
+      cuda::GroupCandidate more = t.groups()[first];
+      more.query = more.query / 4 * 4 + 1;
+      t.groups()[first + t.used()[worker]++] = more;
+    });
+  }
+}
+
 TEST(CudaFilterKernels, ThePlansInstructionSetOrOneThatEveryDeviceRuns) {
   using cuda::filter_kernel;
   const cuda::FilterSet hopper = cuda::built_filters("80-virtual,90a-real", 90),

@@ -27,8 +27,8 @@ VICINAL_HOST_DEVICE inline int swizzled_chunk(int slab, int line, int chunk) {
 
 /// RowChoice says which rows may answer, as RowFilter does, in memory of the device.
 struct RowChoice {
-  bool all = true, without_self = false;
-  std::int64_t first_self = 0;  // the row that query 0 is
+  bool all = true, without_self = false, only_self = false;  // only_self: all but the row itself
+  std::int64_t first_self = 0;                               // the row that query 0 is
   std::int64_t begin = 0, end = INT64_MAX;
   const std::uint64_t* bits = nullptr;
   bool labelled = false, same_label = false;
@@ -121,9 +121,13 @@ struct alignas(16) Candidate {
 VICINAL_HOST_DEVICE inline constexpr int lost_product_bits(std::int64_t width) {
   return width < 512 ? 8 : width < 1024 ? 9 : 10;
 }
-inline constexpr std::int64_t largest_byte_product = 128 * 128;
-static_assert(511 * largest_byte_product >> 8 < 1 << 15 && 1023 * largest_byte_product >> 9 < 1 << 15 &&
-              most_grouped_width * largest_byte_product >> 10 < 1 << 15);
+static_assert(
+    [] {
+      for (std::int64_t width = 64; width <= most_grouped_width; width += 64)
+        if (width * 128 * 128 >> lost_product_bits(width) >= 1 << 15) return false;  // of bytes that all are -128
+      return true;
+    }(),
+    "16 bits hold what is left of a product");
 
 /// A group of rows, of which some passed, with their query: `position` is the first row's.
 struct alignas(16) GroupCandidate {

@@ -214,6 +214,7 @@ class FilterTest {
       return false;
     const int lost = lost_product_bits(width_);
     int largest = INT32_MIN;
+    bool any = false;
     for (int i = 0; i < group_rows; ++i) {
       const std::int64_t row = group.position_of(i);
       const int one = product(group.query, row);
@@ -222,8 +223,17 @@ class FilterTest {
       if (candidate ? !passed : passed && group.threshold >> lost > one >> lost) return false;
       largest = std::max(largest, one);
       times[group.query * rows + row] += candidate ? 1 : 0;
+      any = any || candidate;
     }
-    return group.most == largest;
+    return any && group.most == largest && group.threshold <= largest &&
+           group.threshold == least_candidate(group.query, group.position);
+  }
+  /// The least product that is a candidate's, of a row of this group.
+  int least_candidate(std::int64_t query, std::int64_t row) const {
+    const GroupNorms& pair = row_metadata_[row / tile_rows].pairs[pair_of_row(static_cast<int>(row % tile_rows))];
+    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
+    const float threshold = group_threshold(group_coeffs(line, 1), pair);
+    return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {
@@ -252,7 +262,7 @@ class FilterTest {
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of two slabs and of four: a block, and so many
+/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of two slabs, of four and of eight: a block, and so many
 /// queries that wgmma has a kernel for such rows, which takes them in two blocks. visits: as many by default as make rings of buffers begin again.
 template <class Device>
 bool test_filter(Device& device, const FilterKernel& kernel, int visits = 14) {
@@ -260,7 +270,7 @@ bool test_filter(Device& device, const FilterKernel& kernel, int visits = 14) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       // width, queries
       {64, block_queries},  {64, tile_rows}, {128, block_queries}, {128, tile_rows},
-      {256, block_queries}, {256, more},     {512, more}};
+      {256, block_queries}, {256, more},     {512, more},          {1024, more}};
   for (const auto& [width, queries] : shapes) {
     FilterTest test(width, queries, kernel, visits);
     test.run(device);

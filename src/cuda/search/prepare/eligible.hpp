@@ -12,6 +12,7 @@ class RowChoiceBuffers {
   RowChoiceBuffers(Device& device, const SearchSpec& spec) : bits_(device), row_labels_(device), query_labels_(device) {
     const RowFilter& filter = spec.filter;
     choice_.all = filter.all();
+    choice_.only_self = filter.only_self();
     if (choice_.all) return;
     const RowFilter::View view = filter.view();
     choice_.begin = view.begin;
