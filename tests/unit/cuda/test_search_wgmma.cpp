@@ -90,6 +90,26 @@ TEST(CudaWgmma, BlocksOfQueriesOfLongRowsTakeTheMemoryThatIsPlanned) {
   EXPECT_GE(8 * got.used_bytes, 7 * got.planned_bytes);
 }
 
+TEST(CudaWgmma, GraphsLeaveTheRowItselfOut) {
+  for (const std::int64_t dims : {40, 140}) {
+    SCOPED_TRACE(dims);
+    std::vector<float> corpus = gaussian(7, 700 * dims, 3);
+    std::copy_n(corpus.begin(), 50 * dims, corpus.begin() + 300 * dims);  // equal rows are neighbours, none of itself
+    const Points rows = view(corpus, dims);
+    GraphOptions options;
+    options.search.k = 7;
+    options.search.run.device = "cpu";
+    const Neighbors expected = knn_graph(rows, options);
+    for (const std::int64_t few : {std::int64_t{0}, std::int64_t{1000}}) {  // thresholds proved, and guessed
+      Ask ask{.options = {.k = 7}, .slots = 90, .graph = true, .wgmma = true};
+      ask.speculation.few_queries = few;
+      const Answer got = by_device(rows, rows, ask);
+      EXPECT_LE(got.used_bytes, got.planned_bytes);
+      expect_same(got.result, expected);
+    }
+  }
+}
+
 TEST(CudaWgmma, WholeNumbersTiesAndDuplicates) {
   std::mt19937 random(6);
   const std::int64_t dims = 24;
