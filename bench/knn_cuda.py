@@ -2,7 +2,7 @@
 
     python3 bench/knn_cuda.py [--repeat 7] [--only NAME] [--no-torch] > lines.csv
 
-Ours is certified, sorted and stable; `prepared` is a Corpus made once (its time is printed), `one call` prepares inside. Every answer of ours is
+The case `graph` is rows against themselves, each its own neighbour. Ours is certified, sorted and stable; `prepared` is a Corpus made once (its time is printed), `one call` prepares inside. Every answer of ours is
 checked against torch in fp64 on 16 queries. Needs VICINAL_KNN_ENGINE, the path of libknn_engine.so.
 """
 
