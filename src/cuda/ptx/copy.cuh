@@ -43,7 +43,7 @@ __device__ __forceinline__ void wait_for_copies() {
   random_delay();
 }
 
-/// What is at this address of shared memory: 4 or 16 bytes.
+/// It returns what is at this address of shared memory, 4 or 16 bytes.
 template <class T>
 __device__ __forceinline__ T load_shared(unsigned address) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 16);

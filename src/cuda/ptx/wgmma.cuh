@@ -127,7 +127,7 @@ __device__ __forceinline__ void wgmma_64x128x32(int (&d)[64], const std::uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(add)));
 }
 
-/// The same with 64 columns: of a thread, d[4 * i + j] for i below 8.
+/// The same with 64 columns, of which a thread has d[4 * i + j] for i below 8.
 template <bool add>
 __device__ __forceinline__ void wgmma_64x64x32(int (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
   asm volatile(
@@ -145,19 +145,19 @@ __device__ __forceinline__ void wgmma_64x64x32(int (&d)[32], const std::uint32_t
 #undef VICINAL_SUMS_TEXT
 #undef VICINAL_SUMS
 
-/// One lane of the warp, when all are there and have read what they read of shared memory.
+/// It is true for one lane of the warp, when all are there and have read what they read of shared memory.
 __device__ __forceinline__ bool one_lane() {
   __syncwarp();  // elect.sync waits for lanes, and orders no memory
   unsigned one;
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(one)::"memory");
   return one != 0;
 }
-/// A number of the whole warp, which the compiler then keeps as such.
+/// It returns lane 0's number, which all lanes have: the compiler then knows that it is the whole warp's.
 template <class T>
 __device__ __forceinline__ T of_warp(T number) {
   return __shfl_sync(all_lanes, number, 0);
 }
-/// A lane's number that the compiler keeps in a register; it would otherwise make some again wherever they are needed.
+/// It returns the lane's own number, so that the compiler keeps it in a register; some it would otherwise make again wherever they are needed.
 __device__ __forceinline__ unsigned kept(unsigned number) { return __shfl_sync(all_lanes, number, lane_index()); }
 
 #else

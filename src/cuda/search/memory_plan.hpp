@@ -40,7 +40,15 @@ inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity,
   return std::max(batch * (more ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
 }
 
-/// Whether candidates of such a search may be groups: of kernels of wgmma, where all rows may answer.
+/// Kernels count a launch's candidates in 32 bits: as many of them take more memory than devices have.
+inline void check_candidates(std::int64_t candidates) {
+  if (candidates > std::int64_t{UINT32_MAX})
+    fail(ErrorCode::out_of_memory, cat("room for ", candidates, " candidates of a filter, where 32 bits count ",
+                                       UINT32_MAX, " at most; search fewer queries at a time"));
+}
+
+/// Whether candidates of such a search may be groups, as kernels of wgmma have them where all rows may answer. With bitmaps and first and last rows they are
+/// not; the plan does not know these and counts too much.
 inline bool finds_groups(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
          plan.query_batch > tile_rows && problem.corpus.cols <= most_grouped_width &&

@@ -125,14 +125,6 @@ class FilterPasses {
     return {.args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)};
   }
 
-  /// Kernels count candidates in 32 bits; as many take more memory than devices have.
-  static void check_room(std::int64_t candidates) {
-    if (candidates > std::int64_t{UINT32_MAX})
-      fail(ErrorCode::out_of_memory,
-           cat("room for ", candidates,
-               " candidates of a filter, where there are 2^32 at most: search fewer queries at a time"));
-  }
-
   template <bool sampling>
   void run(Filter f, bool speculates = false) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
@@ -151,7 +143,7 @@ class FilterPasses {
       f.room =
           std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups) / segments,
                    f.everything ? most : 0);
-      check_room(f.room * segments);
+      check_candidates(f.room * segments);
       std::byte* const room = candidates_.reserve(
           f.room * segments * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate)));
       if (groups) f.group_candidates = reinterpret_cast<GroupCandidate*>(room);

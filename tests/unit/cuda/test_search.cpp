@@ -438,6 +438,16 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   EXPECT_EQ(cuda::session_bytes(arriving, here, 0, 132), cuda::session_bytes(arriving, there, 0, 132) + bytes / 4);
   EXPECT_EQ(cuda::arriving_rows(there), 0);
   EXPECT_EQ(cuda::arriving_rows(here), host.rows / 8);
+  // One kernel answers few queries from 32 tiles on; no rows take a time that is a number.
+  plan.query_batch = 1;
+  const auto one_of = [&](std::int64_t rows) {
+    return cuda::search_seconds(
+        plan,
+        {.corpus = {rows, 128, DType::f32, true}, .queries = {1, 128, DType::f32, true}, .k = 10, .prepared = true});
+  };
+  EXPECT_LT(one_of(31 * 128 + 1), one_of(31 * 128) - 2e-5);
+  EXPECT_TRUE(std::isfinite(one_of(0)));
+  plan.query_batch = 10000;
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));

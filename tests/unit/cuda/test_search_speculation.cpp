@@ -172,6 +172,16 @@ TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
   EXPECT_EQ(refined(false, count, 5.0), 5.0);
 }
 
+TEST(CudaSpeculation, ManyQueriesAreGuessedSooner) {
+  const cuda::SpeculationRule rule;
+  EXPECT_TRUE(rule.guesses(8, 4096, 128));
+  EXPECT_FALSE(rule.guesses(7, 4096, 128));
+  EXPECT_FALSE(rule.guesses(8, 4095, 128));
+  EXPECT_FALSE(rule.guesses(8, 4096, 129));
+  EXPECT_TRUE(rule.guesses(16, 4095, 128));
+  EXPECT_TRUE(rule.guesses(12, 4095, 129));
+}
+
 TEST(CudaSpeculation, EveryMetricTypeAndForm) {
   std::int64_t number = 0;
   const std::vector<float> corpus = gaussian(63, rows * dims, 1), queries = gaussian(64, 6 * dims, 1);

@@ -15,7 +15,7 @@ struct Filter {
   std::int64_t first = 0, last = 0;  // visits
   std::int64_t part = 1, parts = 1;  // tiles of a unit of work, units a block of queries
   std::int64_t blocks = 1;           // of queries
-  Candidate* candidates = nullptr;   // of each warp of the grid `room` entries, or of what follows
+  Candidate* candidates = nullptr;   // of each warp of the grid `room` entries; null where candidates are groups
   GroupCandidate* group_candidates = nullptr;
   std::uint32_t* used = nullptr;  // of each warp
   std::int64_t room = 0;

@@ -1,4 +1,4 @@
-// FILTER by wgmma for rows of one slab and more than half a block of queries, where all rows may answer: the main case of int8_wgmma.cuh, with a
+// FILTER by wgmma for rows of one slab and more than half a block of queries, where all rows, or all but the query's own, may answer: the main case of int8_wgmma.cuh, with a
 // comparison for 16 rows (core/bound_groups.hpp) in place of one a row.
 //
 // A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, half of them at a

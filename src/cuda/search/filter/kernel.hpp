@@ -35,7 +35,7 @@ struct FilterKernel {
   float (*largest_threshold)(bool one_slab) = [](bool /*one_slab*/) { return most_quick_threshold; };
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab) = [](bool /*one_slab*/) { return 0; };
-  /// Of its candidates in such a search: groups where it tests groups of rows (core/bound_groups.hpp). Of ranges, which have no slots, they are sums.
+  /// It says what its candidates are in such a search: groups where it tests groups of rows (core/bound_groups.hpp). Ranges, which have no slots, have sums.
   CandidateForm (*form)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return CandidateForm::sums; };
   /// Its blocks in such a search or in its sample, where they differ with that; null: they do not.
   FilterBlock (*block_of)(const SearchArgs& args, bool sampling) = nullptr;

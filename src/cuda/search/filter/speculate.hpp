@@ -28,7 +28,7 @@ struct SpeculationRule {
   /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
   bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
     const std::int64_t least = dims > 128 ? least_k_of_long_rows : queries >= many_queries ? least_k_of_many : least_k;
-    return k >= std::min(least, least_k) || queries <= few_queries;
+    return k >= least || queries <= few_queries;
   }
   /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {

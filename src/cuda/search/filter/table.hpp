@@ -33,19 +33,19 @@ using FilterSet = std::vector<const FilterKernel*>;
 
 /// Those that a build for these architectures (architectures.hpp) has code of, for whatever device.
 inline FilterSet compiled_filters(std::string_view architectures) {
-  FilterSet compiled;
-  for (const FilterKernel* kernel : FilterKernels::kernels)
-    if (kernel->architecture.empty() ||
-        any_architecture(architectures, [&](const Architecture& one) { return one.name == kernel->architecture; }))
-      compiled.push_back(kernel);
+  FilterSet compiled(std::begin(FilterKernels::kernels), std::end(FilterKernels::kernels));
+  std::erase_if(compiled, [&](const FilterKernel* kernel) {
+    const auto named = [&](const Architecture& one) { return one.name == kernel->architecture; };
+    return !kernel->architecture.empty() && !any_architecture(architectures, named);
+  });
   return compiled;
 }
 /// Those of them that a device of this compute capability has code of.
 inline FilterSet built_filters(std::string_view architectures, int capability) {
-  FilterSet built;
-  for (const FilterKernel* kernel : FilterKernels::kernels)
-    if (kernel->architecture.empty() || has_code_of(kernel->architecture, architectures, capability))
-      built.push_back(kernel);
+  FilterSet built = compiled_filters(architectures);
+  std::erase_if(built, [&](const FilterKernel* kernel) {
+    return !kernel->architecture.empty() && !has_code_of(kernel->architecture, architectures, capability);
+  });
   return built;
 }
 /// Their names for a plan, best first.
