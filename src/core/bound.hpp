@@ -80,22 +80,37 @@ struct BoundModel {
   }
 };
 
-/// One row or query as the filter sees it; both rounded up.
+/// Whether the model is of bytes, whose products have no error.
+VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
+  return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
+}
+
+/// One row or query as the filter sees it. e, n: rounded up. low: at most |x'|, and 0 where it was not measured. lowered: what keeps a row's term
+/// below the square of |x'| takes off it, where sums of bytes bound squares.
 struct FilterNorms {
   double e = 0;
   double n = 0;
+  double low = 0;
+  double lowered = 0;
 };
 
-/// Maxima over the rows of a tile grow with each of them.
+/// Maxima over the rows of a tile grow with each of them; of low it has none.
 VICINAL_HOST_DEVICE inline void take_maxima(FilterNorms& tile, const FilterNorms& row) noexcept {
   tile.e = std::max(tile.e, row.e);
   tile.n = std::max(tile.n, row.n);
+  tile.lowered = std::max(tile.lowered, row.lowered);
 }
 
 /// Sums measured while a row was rounded (any order of summation). `unit`: the row was divided by its norm first.
 struct QuantizationErrors {
   double xx, nn, ee, e_abs, e_max, n_abs;
 };
+
+/// At most |x^|^2 - e^2, for rows whose distances are bounded by squares.
+VICINAL_HOST_DEVICE inline double square_of_rounded(const BoundModel& model, const QuantizationErrors& f,
+                                                    double e) noexcept {
+  return f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u) - e * e;
+}
 
 VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, const QuantizationErrors& f) noexcept {
   const double d = static_cast<double>(model.dims);
@@ -109,7 +124,13 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
     case BoundedSum::products:
     case BoundedSum::none: break;
   }
-  return {std::sqrt(f.ee) * sums + evaluated * (std::sqrt(f.xx) + unit) + 1e-300, std::sqrt(f.nn) * sums};
+  const double root = std::sqrt(f.xx), moved = evaluated * (root + unit) + 1e-300;
+  FilterNorms norms{std::sqrt(f.ee) * sums + moved, std::sqrt(f.nn) * sums};
+  if (!of_bytes(model) || model.sum != Sum::squares) return norms;
+  norms.low = std::max(root * (2 - sums) - moved, 0.0);
+  norms.lowered = std::max(square_of_rounded(model, f, norms.e) - norms.low * norms.low * (1 - 4 * double_u), 0.0) *
+                  (1 + 4 * double_u);
+  return norms;
 }
 
 /// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
@@ -119,8 +140,8 @@ VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Quantiz
   if (model.direct) {
     term = static_cast<double>(down32(-norms.e * norms.e * model.direct_wider()));
   } else if (model.sum == Sum::squares) {
-    const double square = f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u);
-    term = static_cast<double>(down32(square - norms.e * norms.e - model.kappa * norms.n * norms.n));
+    const double square = square_of_rounded(model, f, norms.e) - norms.lowered;
+    term = static_cast<double>(down32(square - model.kappa * norms.n * norms.n));
   }
   // A row so much larger than the sample that a product with a query (at most 2^61 an element) could leave float
   // half way would spoil its whole tile; it is kept out of the tile's maxima and is always a candidate.
@@ -288,6 +309,19 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs float_threshold_coeffs(const BoundMod
   return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120,
           2 * reach * rounded, 2 * model.kappa * q.n * rounded};
 }
+/// Of squares in bytes, from the distance of what the rows were rounded to: as far as their errors may move both together.
+VICINAL_HOST_DEVICE inline ThresholdCoeffs distance_coeffs(double theta, double query_square,
+                                                           const FilterNorms& q) noexcept {
+  const double a = theta + q.e;
+  return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
+}
+/// The same from their product and their own lengths, which is less where theta is more than these.
+VICINAL_HOST_DEVICE inline ThresholdCoeffs product_coeffs(double theta, const FilterNorms& q) noexcept {
+  constexpr double rounded = 1 + 4 * double_u;
+  return {theta * theta * (1 + 8 * double_u) - q.low * q.low * (1 - 4 * double_u) + 0x1p-120, 2 * q.n * rounded,
+          2 * q.e * rounded};
+}
+/// As theta falls, one form follows the other: who reads coefficients while they change sees to it that low is 0.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs threshold_coeffs(const BoundModel& model, double theta, double query_square,
                                                             const FilterNorms& q) noexcept {
   if (model.sum == Sum::products) {
@@ -295,12 +329,7 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs threshold_coeffs(const BoundModel& mo
     return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u),
             (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
   }
-  const double a = theta + q.e;
-  return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
-}
-/// Whether the model is of bytes, whose products have no error.
-VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
-  return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
+  return q.low > 0 && theta > q.n ? product_coeffs(theta, q) : distance_coeffs(theta, query_square, q);
 }
 /// The coefficients of a query's threshold, by the model's arithmetic: of bytes or of floats.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs coeffs_of_query(const BoundModel& model, double theta, double query_square,
@@ -375,7 +404,8 @@ VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, d
       static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * int8_slack) * unit;
   double upper = value + ip_slack(model, q, tile);
   if (model.sum != Sum::products) {
-    const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + 0x1p-22 * tile.n * tile.n + 0x1p-120;
+    const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + tile.lowered * (1 + 4 * double_u) +
+                          0x1p-22 * tile.n * tile.n + 0x1p-120;
     upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
   }
   return std::isfinite(upper) ? upper : infinite;

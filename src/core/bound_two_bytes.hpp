@@ -28,7 +28,10 @@ VICINAL_HOST_DEVICE inline double two_byte_product(std::int32_t first, std::int3
 /// square, norms: of the query in two bytes.
 VICINAL_HOST_DEVICE inline float two_byte_threshold(const BoundModel& model, double theta, double square,
                                                     const FilterNorms& norms, const FilterNorms& tile) noexcept {
-  return up32(int8_bound(threshold_coeffs(model, theta, square, norms), tile));
+  if (model.sum == Sum::products) return up32(int8_bound(threshold_coeffs(model, theta, square, norms), tile));
+  const double by_distance = int8_bound(distance_coeffs(theta, square, norms), tile),
+               by_product = int8_bound(product_coeffs(theta, norms), tile);
+  return up32(by_product < by_distance ? by_product : by_distance);
 }
 
 }  // namespace vicinal

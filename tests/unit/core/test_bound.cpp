@@ -649,6 +649,124 @@ TEST(Bound, BytesOfVectorsWithAlignedQuantizationErrors) {
   }
 }
 
+// Rows and queries whose quantization errors have the worst directions for a bound of their product: along the other one, or along themselves, so that
+// lengths are less than those of what they were rounded to. styles as below.
+struct WorstPair {
+  static constexpr int styles = 5;
+  std::vector<double> firsts[2], rounded[2];  // columns in steps, of the query and of the row
+
+  void column(double query, double query_rounded, double row, double row_rounded) {
+    firsts[0].push_back(query), rounded[0].push_back(query_rounded);
+    firsts[1].push_back(row), rounded[1].push_back(row_rounded);
+  }
+  static WorstPair draw(Random& random, int style, int columns) {
+    constexpr double half = 0.499;
+    WorstPair pair;
+    const double q = std::floor(random.between(20, 127)), r = std::floor(random.between(20, 127)),
+                 small = std::floor(random.between(2, 12)), negative = -std::floor(random.between(0, 2));
+    for (int j = 0; j < columns; ++j) switch (style) {
+        case 0:  // each one's error along the other, which has nothing there
+          pair.column(q, q, half, 0);
+          pair.column(half, 0, r, r);
+          break;
+        case 1:  // a short query that is whole, a long row that was made longer
+          pair.column(small, small, negative, negative);
+          pair.column(0, 0, r - half, r);
+          break;
+        case 2:  // the other way round
+          pair.column(0, 0, small * 3, small * 3);
+          pair.column(126.5, 127, negative, negative);
+          break;
+        case 3:  // the same direction, a row that was made longer, a query that was made shorter
+          pair.column(2 * small + half, 2 * small, small - half, small);
+          break;
+        default: {
+          const double x = random.between(-127, 127), y = random.between(-127, 127);
+          pair.column(x, std::nearbyint(x), y, std::nearbyint(y));
+        }
+      }
+    return pair;
+  }
+  Real sum_of_products() const {
+    Real sum = 0;
+    for (std::size_t j = 0; j < rounded[0].size(); ++j) sum += static_cast<Real>(rounded[0][j]) * rounded[1][j];
+    return sum;
+  }
+  QuantizationErrors errors(int side, double step) const {
+    QuantizationErrors f = {};
+    for (std::size_t j = 0; j < firsts[side].size(); ++j) {
+      const double x = firsts[side][j] * step, n = rounded[side][j] * step;
+      f.xx += x * x, f.nn += n * n, f.ee += (x - n) * (x - n);
+    }
+    return f;
+  }
+  Real distance(double query_step, double row_step) const {
+    Real square = 0;
+    for (std::size_t j = 0; j < firsts[0].size(); ++j) {
+      const Real t = static_cast<Real>(firsts[0][j] * query_step) - firsts[1][j] * row_step;
+      square += t * t;
+    }
+    return sqrtl(square);
+  }
+};
+
+TEST(Bound, BytesOfFarRowsAreBoundByTheirProduct) {
+  Random random;
+  int by_product[WorstPair::styles] = {}, by_distance = 0;
+  for (int i = 0; i < 50000; ++i) {
+    const int style = i % WorstPair::styles;
+    const WorstPair pair = WorstPair::draw(random, style, 1 + i / WorstPair::styles % 40);
+    const auto step = [&] { return static_cast<double>(static_cast<float>(random.between(0.005, 0.01))); };
+    const double query_step = step(), row_step = style == 3 ? query_step : step();
+    const auto columns = static_cast<std::int64_t>(pair.firsts[0].size());
+    const BoundModel model(Metric::euclidean, DistanceType::f64, columns, 1, 0);
+    const QuantizationErrors of_query = pair.errors(0, query_step), of_row = pair.errors(1, row_step);
+    const FilterNorms q = filter_norms(model, of_query), r = filter_norms(model, of_row);
+    ASSERT_LE(q.low * q.low, of_query.xx);
+    ASSERT_GE(r.lowered + of_row.xx * (1 + 0x1p-40), of_row.nn - r.e * r.e);
+    const double unit = int8_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step));
+    const Real truth = pair.distance(query_step, row_step);
+    const double theta = std::nextafter(static_cast<double>(truth), 1e9);
+    const ThresholdCoeffs line = threshold_coeffs(model, theta, of_query.nn, q);
+    if (line.by_n > 0) ++by_product[style];
+    else ++by_distance;
+    FilterNorms tile;
+    take_maxima(tile, r);
+    const float term = row_term(model, of_row, r);
+    const auto sum = static_cast<std::int32_t>(int8_bias(term, 1 / unit) + pair.sum_of_products());
+    ASSERT_GE(sum, int8_threshold(line, tile, 1 / unit, 0)) << "style " << style << ", " << columns << " columns";
+    ASSERT_LE(static_cast<Real>(term) - unit * pair.sum_of_products(), int8_bound(line, tile)) << "style " << style;
+    ASSERT_LE(static_cast<Real>(term) - unit * pair.sum_of_products(), int8_bound(product_coeffs(theta, q), tile))
+        << "style " << style;
+    ASSERT_GE(int8_upper(model, int8_distance(sum, unit, 0), unit, of_query.nn, q, tile), truth) << "style " << style;
+  }
+  for (const int style : {0, 1, 2, 4}) EXPECT_GT(by_product[style], 100) << style;
+  EXPECT_GT(by_distance, 1000);
+}
+
+// What is known of a query's length decides alone whether products bound it, and never loosens a bound of rows like it.
+TEST(Bound, ProductsBoundOnlyWhereTheyAreCloser) {
+  const BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0);
+  for (const double theta : {0.5, 0.99, 1.01, 1.4, 2.0}) {
+    const FilterNorms known{0.01, 1, 0.99995, 0}, unknown{0.01, 1, 0, 0}, row{0.01, 1, 0, 0};
+    const double with = int8_bound(threshold_coeffs(model, theta, 1, known), row),
+                 without = int8_bound(threshold_coeffs(model, theta, 1, unknown), row);
+    EXPECT_EQ(threshold_coeffs(model, theta, 1, unknown).by_n, 0);
+    EXPECT_EQ(threshold_coeffs(model, theta, 1, known).by_n > 0, theta > 1) << theta;
+    if (theta > 1.1) {
+      EXPECT_LT(with, without) << theta;
+    }
+    EXPECT_LE(with, without + 0.001) << theta;
+  }
+  // Of floats, and where no squares are bounded, nothing of it is measured.
+  const QuantizationErrors errors{1, 1, 1e-6, 0, 0, 0};
+  for (const BoundModel& other : {BoundModel(Metric::euclidean, DistanceType::f32, 100, 1, 1),
+                                  BoundModel(Metric::inner_product, DistanceType::f32, 100, 1, 0)}) {
+    EXPECT_EQ(filter_norms(other, errors).low, 0);
+    EXPECT_EQ(filter_norms(other, errors).lowered, 0);
+  }
+}
+
 // Sums of differences in whole steps against limits of theirs: none that is within the bound is beyond the limit.
 TEST(Bound, LimitOfDifferencesKeepsEverySumWithinTheBound) {
   Random random;

@@ -148,7 +148,9 @@ __device__ __forceinline__ void few_round(const Few& f, int which, double step, 
   }
   const QuantizationErrors sums{
       lanes_joined(xx, Plus{}), lanes_joined(nn, Plus{}) * step * step, lanes_joined(ee, Plus{}), 0, 0, 0};
-  const FilterNorms norms = filter_norms(f.model, sums);
+  FilterNorms norms = filter_norms(f.model, sums);
+  // Warps read coefficients while one tightens them, so all must grow with the bound: those of another form would not.
+  norms.low = 0;
   const bool fit = query.fit && is_finite(static_cast<double>(row_term(f.model, sums, norms)));
   __syncwarp();
   if (lane_index() != 0) return;

@@ -13,8 +13,8 @@ class Nearness {
  public:
   __device__ __forceinline__ Nearness(const SearchArgs& args, const QuantizedQuery& query, const TileMetadata& metadata)
       : products_(args.model.sum == Sum::products),
-        slack_(products_ ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))
-                         : metadata.e + static_cast<float>(query.norms.e)),
+        product_slack_(static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))),
+        slack_(products_ ? product_slack_ : metadata.e + static_cast<float>(query.norms.e)),
         beside_(products_ ? slack_ / sqrtf(static_cast<float>(args.model.dims))
                           : metadata.e * metadata.e + slack_ * slack_) {}
   /// Of a row with this filter distance.
@@ -22,12 +22,13 @@ class Nearness {
   /// Up to which rows pass, where distances up to this do: they may look nearer than they are.
   __device__ __forceinline__ float limit(float distance, float square) const {
     const float reach = distance + slack_;
-    return products_ ? reach : reach * reach - square;
+    if (products_) return reach;
+    return fminf(reach * reach, distance * distance + 2 * product_slack_) - square;
   }
 
  private:
   bool products_;
-  float slack_, beside_;
+  float product_slack_, slack_, beside_;
 };
 /// The distance that rows of this nearness are likely to have.
 __device__ __forceinline__ float likely_distance(const SearchArgs& args, float nearness, float square) {

@@ -35,6 +35,7 @@ struct PackLines {
 __global__ void __launch_bounds__(prepare_threads) pack_lines(PackLines args) {
   VICINAL_SHARED(double, es, tile_rows);
   VICINAL_SHARED(double, ns, tile_rows);
+  VICINAL_SHARED(double, lowered, tile_rows);
   const Prepare& p = args.prepare;
   const PreparedMatrix& matrix = p.matrix;
   const bool halves = args.precision == Precision::fp16, bytes = args.precision == Precision::int8;
@@ -89,9 +90,9 @@ __global__ void __launch_bounds__(prepare_threads) pack_lines(PackLines args) {
     // Its quantization error and norm.
     sums = {lanes_joined(sums.xx, Plus{}),    lanes_joined(sums.nn, Plus{}),      lanes_joined(sums.ee, Plus{}),
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
-    if (lane_index() == 0) close_row(p, position, there, sums, {es, ns});
+    if (lane_index() == 0) close_row(p, position, there, sums, {es, ns, lowered});
   }
-  close_tile(matrix, blockIdx.x, {es, ns}, step);
+  close_tile(matrix, blockIdx.x, {es, ns, lowered}, step);
 }
 
 }  // namespace vicinal::cuda

@@ -8,7 +8,7 @@ namespace vicinal::cuda {
 
 /// What a block remembers of the rows of a tile, in shared memory.
 struct TileNorms {
-  double *e, *n;  // of rows
+  double *e, *n, *lowered;  // of rows
 };
 /// One lane's last words on row r of a tile: the term, and what the maxima are made of. position: where it is, `there` or masked.
 __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t position, bool there,
@@ -16,7 +16,7 @@ __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t posi
   const PreparedMatrix& matrix = args.matrix;
   const auto r = static_cast<int>(position % tile_rows);
   float& term = matrix.tile_metadata[position / tile_rows].terms[r];
-  norms_of.e[r] = norms_of.n[r] = 0;
+  norms_of.e[r] = norms_of.n[r] = norms_of.lowered[r] = 0;
   term = static_cast<float>(infinite);  // masked: excluded always
   if (!there) return;
   const std::int64_t row = matrix.order[position];
@@ -30,6 +30,7 @@ __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t posi
   if (sound) {
     norms_of.e[r] = norms.e;
     norms_of.n[r] = norms.n;
+    norms_of.lowered[r] = norms.lowered;
   }
   if (args.is_query)
     matrix.quantized[position] = {norms, sums.nn, matrix.scales[row], matrix.filterable[row] != 0 && sound};
@@ -52,25 +53,23 @@ __device__ __forceinline__ void close_tile(const PreparedMatrix& matrix, std::in
                                            double step) {
   __syncthreads();
   if (thread_index() >= 32) return;
-  double e = 0, n = 0;
-  for (int r = lane_index(); r < tile_rows; r += 32) {
-    e = e < norms.e[r] ? norms.e[r] : e;
-    n = n < norms.n[r] ? norms.n[r] : n;
-  }
-  e = lanes_joined(e, Larger{});
-  n = lanes_joined(n, Larger{});
+  FilterNorms maxima;
+  for (int r = lane_index(); r < tile_rows; r += 32) take_maxima(maxima, {norms.e[r], norms.n[r], 0, norms.lowered[r]});
+  maxima.e = lanes_joined(maxima.e, Larger{});
+  maxima.n = lanes_joined(maxima.n, Larger{});
+  maxima.lowered = lanes_joined(maxima.lowered, Larger{});
   TileMetadata& metadata = matrix.tile_metadata[tile];
   close_pairs(metadata, norms, 1 / step);
   if (lane_index() != 0) return;
-  metadata.maxima = {e, n};
+  metadata.maxima = maxima;
   metadata.step = static_cast<float>(step);
   metadata.inverse = 1 / step;
-  metadata.e = up32(e);
-  metadata.n = up32(n);
+  metadata.e = up32(maxima.e);
+  metadata.n = up32(maxima.n);
   metadata.quick_inverse = static_cast<float>(1 / step);
   // Of numbers that are not negative the bits have their order.
-  atomicMax(&matrix.largest[0], bits_of(e));
-  atomicMax(&matrix.largest[1], bits_of(n));
+  atomicMax(&matrix.largest[0], bits_of(maxima.e));
+  atomicMax(&matrix.largest[1], bits_of(maxima.n));
 }
 
 /// What packing keeps in shared memory: sums of the rows of a tile, which become their norms, and a word a warp.
@@ -188,8 +187,8 @@ __device__ __forceinline__ void close_sums(const Prepare& args, std::int64_t til
   __syncthreads();
   for (int r = thread_index(); r < tile_rows; r += thread_count())
     close_row(args, about.begin + r, r < about.used, {scratch.xx[r], scratch.nn[r], scratch.ee[r], 0, 0, 0},
-              {scratch.ee, scratch.nn});
-  close_tile(args.matrix, tile, {scratch.ee, scratch.nn}, step);
+              {scratch.ee, scratch.nn, scratch.xx});
+  close_tile(args.matrix, tile, {scratch.ee, scratch.nn, scratch.xx}, step);
 }
 /// A tile's step, and its rows in bytes, by a block.
 template <class Columns>
