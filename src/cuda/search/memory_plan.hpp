@@ -72,7 +72,9 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   const Precision precision = precision_of(plan.cascade.front());
   const bool wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true) +
+  const bool values = !has_filter(precision) ||
+                      keeps_values(problem.metric, problem.corpus.dtype, problem.queries.dtype, problem.corpus.cols);
+  std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true, values) +
                        batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));

@@ -32,7 +32,8 @@ class FilterPasses {
     sample(f, sampled.tiles);
     unsigned* const crowded = crowded_.reserve(1);
     device_.zero(crowded, sizeof(unsigned));
-    device_.launch()(count, initial_threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
+    device_.launch()(count, speculative_threads(f.groups), speculative_thresholds_memory(f.groups),
+                     speculative_thresholds,
                      SpeculativeThresholds{.args = args,
                                            .nearest = f.nearest,
                                            .groups = f.groups,
@@ -48,7 +49,8 @@ class FilterPasses {
       ask(f);
       const std::int64_t room = refined_room(args.capacity);
       device_.launch()(
-          count, refining_threads, room * static_cast<std::int64_t>(sizeof(float)), refine_thresholds,
+          count, refining_threads(speculation.first.rank), room * static_cast<std::int64_t>(sizeof(float)),
+          refine_thresholds,
           RefinedThresholds{.args = args, .rank = static_cast<std::uint32_t>(speculation.first.rank), .room = room});
       f.first = f.last;
     }

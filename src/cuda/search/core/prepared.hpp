@@ -60,6 +60,22 @@ constexpr bool refines(Precision precision, DType dtype, std::int64_t dims) {
   return precision == Precision::int8 && dtype == DType::f32 && dims > 128;
 }
 
+inline constexpr std::int64_t most_byte_sum_dims = 65536;  // 255^2 times as many columns are less than 2^32
+/// Sums whose terms are whole numbers of at most 255^2 where columns are bytes.
+constexpr bool sums_whole(Sum sum) {
+  return sum == Sum::squares || sum == Sum::products || sum == Sum::magnitudes || sum == Sum::largest;
+}
+/// Whether rows are ranked from the bytes of both sides, in whole numbers.
+constexpr bool ranks_bytes(Metric metric, DType rows, DType queries, std::int64_t dims) {
+  return (rows == DType::u8 || rows == DType::i8) && queries == rows && metric != Metric::correlation &&
+         dims <= most_byte_sum_dims && sums_whole(sum_of(metric));
+}
+/// Whether queries of a filtered search are kept in double precision, for ranking: where it cannot read them as they are.
+constexpr bool keeps_values(Metric metric, DType rows, DType queries, std::int64_t dims) {
+  return metric == Metric::correlation ||
+         !((rows == DType::f32 && queries == DType::f32) || ranks_bytes(metric, rows, queries, dims));
+}
+
 inline std::int64_t padded_to_blocks(std::int64_t count) {
   return (count + block_queries - 1) / block_queries * block_queries;
 }
@@ -69,14 +85,14 @@ inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {
   return shape.on_device ? 0 : count * shape.cols * static_cast<std::int64_t>(dtype_size(shape.dtype));
 }
 
-/// Bytes of a prepared matrix, with its rows where they come from the host.
+/// Bytes of a prepared matrix, with its rows where they come from the host. values: of queries, whether they are kept in double precision.
 inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
-                                 bool queries) {
+                                 bool queries, bool values = true) {
   const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
   std::int64_t total = host_row_bytes(count, shape) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
   if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 18) + 4096 * (count / 8192 + 129);
-  if (queries) total += count * dims * 8 + padded * 64;
+  if (queries) total += (values ? count * dims * 8 : 0) + padded * 80;
   if (queries && refines(precision, shape.dtype, dims))
     total += padded * (filter_width(precision, dims) + static_cast<std::int64_t>(sizeof(QuantizedQuery)));
   return total;

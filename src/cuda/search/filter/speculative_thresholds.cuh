@@ -52,6 +52,9 @@ inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
   return groups * static_cast<std::int64_t>(sizeof(float));
 }
 
+/// Threads of a query's block: few have few turns to wait for each other.
+inline int speculative_threads(std::int64_t groups) { return groups <= 512 ? 64 : initial_threads; }
+
 /// take(tile of the sample, its position) for those of this thread.
 template <class Take>
 __device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s, const Take& take) {
@@ -128,13 +131,14 @@ struct RefinedThresholds {
   std::uint32_t rank;  // of what passed, that the threshold becomes
   std::int64_t room;   // numbers that shared memory has room for
 };
-inline constexpr int refining_threads = 128;
+inline constexpr int most_refining_threads = 128;
+inline int refining_threads(std::int64_t rank) { return rank <= 128 ? 64 : most_refining_threads; }
 /// So many slots of a query are looked at: it has that many of a quarter of the rows where twice what is expected passes.
 inline std::int64_t refined_room(std::int64_t capacity) { return std::min<std::int64_t>(capacity / 2, 1 << 14); }
 
 /// The threshold of a query becomes what looks as far as the rank-th of its slots. Where many of those nearer ones share groups of 16 rows, the part
 /// is no fair sample: near rows lie together, and the threshold stays.
-__global__ void __launch_bounds__(refining_threads) refine_thresholds(RefinedThresholds r) {
+__global__ void __launch_bounds__(most_refining_threads) refine_thresholds(RefinedThresholds r) {
   constexpr unsigned marks = 1 << 15;  // bits, of groups by number; those of more groups share one
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);

@@ -152,8 +152,9 @@ __global__ void __launch_bounds__(prepare_threads) measure_queries(Prepare args)
 /// What eight lanes find out about a row.
 struct RowFacts {
   bool finite = true, in_range = true;
-  double size = 0;   // largest element of the filter row
-  float square = 0;  // about the sum of their squares
+  double size = 0;     // largest element of the filter row
+  float square = 0;    // about the sum of their squares
+  double largest = 0;  // element of the row itself
 };
 /// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only chooses a step.
 template <bool filters, class Columns>
@@ -163,7 +164,7 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
   // A power of two by its halves, for itself it may leave single precision.
   const int exponent = ilogb(args.transform.scale), half = exponent / 2;
   const auto first = static_cast<Value>(ldexp(1.0, half)), second = static_cast<Value>(ldexp(1.0, exponent - half));
-  Value size = 0, none = 0;
+  Value size = 0, none = 0, largest = 0;
   float square = 0;
   each_four(columns, Type{}, [&](std::int64_t col, const auto& four) {
     float4 centre = {0, 0, 0, 0};
@@ -173,6 +174,7 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
     for (int c = 0; c < 4; ++c) {
       const Value x = widened(four.at[c]);
       none = std::fma(x, Value{0}, none);  // NaN of NaN and of infinities
+      largest = std::fmax(largest, std::fabs(x));
       if constexpr (!filters) continue;
       const Value moved = std::fma(x * first, second, static_cast<Value>(-centres[c]));
       size = std::fmax(size, std::fabs(moved));
@@ -183,6 +185,7 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
   facts.finite = eight_joined(none == 0 ? 1 : 0, [](int a, int b) { return a & b; }) != 0;
   facts.size = static_cast<double>(eight_joined(size, [](Value a, Value b) { return a < b ? b : a; }));
   facts.square = eight_joined(square, [](float a, float b) { return a + b; });
+  facts.largest = static_cast<double>(eight_joined(largest, [](Value a, Value b) { return a < b ? b : a; }));
   return facts;
 }
 /// The facts of a row that is divided by its norm, which is kept in the canonical order of its sum. there: the row is the lanes' own.
@@ -266,6 +269,25 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
     if (args.squares != nullptr)
       args.squares[row] = facts.square == facts.square ? facts.square : static_cast<float>(infinite);
     if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
+  }
+}
+/// Checks queries of which nothing but their size is asked, with the corpus's scale: eight lanes a query.
+template <class Columns>
+__global__ void __launch_bounds__(prepare_threads) measure_plain_queries(Prepare args) {
+  const PreparedMatrix& matrix = args.matrix;
+  const std::int64_t each = thread_count() / row_lanes, step = static_cast<std::int64_t>(gridDim.x) * each;
+  for (std::int64_t from = static_cast<std::int64_t>(blockIdx.x) * each; from < matrix.count; from += step) {
+    const std::int64_t mine = from + thread_index() / row_lanes;
+    const bool there = mine < matrix.count;
+    const std::int64_t row = there ? mine : matrix.count - 1;
+    const RowFacts facts = facts_of_row<true>(args, Columns(matrix, row));
+    if (!there || lane_index() % row_lanes != 0) continue;
+    if (!facts.finite) atomicAdd(&args.counters->bad_queries, 1u);
+    const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),
+               filterable = args.transform.usable && facts.finite && !far;
+    matrix.scales[row] = args.transform.scale;
+    matrix.filterable[row] = filterable;
+    matrix.sizes[row] = filterable && is_finite(facts.size) ? up32(facts.size) : 0.0f;
   }
 }
 /// Rows `which` of a table side by side, a block each.

@@ -128,7 +128,9 @@ class MatrixPreparer {
     if (count == 0) return;
     if (needs_norms(spec_.metric)) matrix.self = buffers.self.reserve(count);
     if (spec_.metric == Metric::correlation) matrix.mean = buffers.mean.reserve(count);
-    if (queries) matrix.values = buffers.values.reserve(count * points.cols);
+    const bool values =
+        !filters || spec_.radius || keeps_values(spec_.metric, spec_.corpus.dtype, points.dtype, points.cols);
+    if (queries) matrix.values = values ? buffers.values.reserve(count * points.cols) : nullptr;
     const bool lines = in_lines(precision_, model.sum);
     const bool few = queries && filters && count <= block_queries && !lines;
     if (filters) {
@@ -227,11 +229,17 @@ class MatrixPreparer {
   void measure(const Prepare& args) {
     const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;
     constexpr int warps = prepare_threads / 32, rows = prepare_threads / row_lanes;
-    if (args.is_query)
+    const bool plain = args.filters && args.matrix.values == nullptr && !needs_norms(args.model.metric) &&
+                       args.model.sum != Sum::products;  // nothing hangs on what was found out about a query before
+    if (args.is_query && !plain)
       return device_.launch()(std::min((count + warps - 1) / warps, most), prepare_threads, 0, measure_queries, args);
-    device_.launch()(
-        std::min((count + rows - 1) / rows, most), prepare_threads, 0,
-        with_columns(args.matrix, [](auto columns) { return measure_rows<typename decltype(columns)::type>; }), args);
+    device_.launch()(std::min((count + rows - 1) / rows, most), prepare_threads, 0,
+                     with_columns(args.matrix,
+                                  [&](auto columns) {
+                                    using Columns = typename decltype(columns)::type;
+                                    return args.is_query ? measure_plain_queries<Columns> : measure_rows<Columns>;
+                                  }),
+                     args);
   }
 
   /// The kernel that makes bytes of rows.

@@ -22,6 +22,12 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
                                           double (&lists)[Rows * Queries]) {
 #pragma unroll
   for (int i = 0; i < Rows * Queries; ++i) lists[i] = 0;
+  // A pair by itself may be of a query without values (keeps_values).
+  const auto query = [&](std::int64_t at) {
+    if constexpr (Rows * Queries == 1)
+      if (args.queries.values == nullptr) return element(args.queries.rows, args.queries.dtype, at);
+    return args.queries.values[at];
+  };
   const auto run = [&](auto load) {
     for (std::int64_t i = lane_index(); i < args.rows.dims; i += 32) {
       double r[Rows];
@@ -29,7 +35,7 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
       for (int j = 0; j < Rows; ++j) r[j] = load(rows[j] + i);
 #pragma unroll
       for (int q = 0; q < Queries; ++q) {
-        const double x = args.queries.values[queries[q] + i];
+        const double x = query(queries[q] + i);
 #pragma unroll
         for (int j = 0; j < Rows; ++j) lists[q * Rows + j] = with<sum>(lists[q * Rows + j], x, r[j], shifts[j]);
       }

@@ -10,7 +10,6 @@
 namespace vicinal::cuda {
 
 inline constexpr std::uint32_t rows_a_warp = 8;
-inline constexpr std::int64_t most_byte_sum_dims = 65536;  // 255^2 times as many columns are less than 2^32
 
 /// The canonical sums of the lists of a warp: list 4 i + c of a lane is of its row i and of canonical lane 4 l + c. Lane j gets that of the
 /// warp's row j / 4.
@@ -53,58 +52,69 @@ __device__ __forceinline__ void load_four(const PreparedMatrix& matrix, std::int
   else each([&](std::int64_t i) { return element(matrix.rows, matrix.dtype, i); });
 }
 
-/// The sums of rows of floats, or of any type; rows: the two of these eight lanes.
+/// The sums of rows of floats, or of any type; rows: the two of these eight lanes. Queries without values (keeps_values) are floats as well.
 template <Sum sum, bool floats>
 __device__ __forceinline__ double element_sums(const Ranking& args, const std::int64_t (&rows)[2], std::int64_t query) {
   const int dims = static_cast<int>(args.rows.dims), first = lane_index() % 8 * 4;
   const bool shifted = sum == Sum::products && args.metric == Metric::correlation;
   const double shifts[2] = {shifted ? args.rows.mean[rows[0]] : 0.0, shifted ? args.rows.mean[rows[1]] : 0.0};
-  const double* q = args.queries.values + query * dims;
+  const double* const values = args.queries.values;
   double lists[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   const auto add = [&](int row, int c, double x, double r) {
     lists[4 * row + c] = with<sum>(lists[4 * row + c], x, r, shifts[row]);
   };
   // Four floats at once, or any elements of any address.
-  if (floats && dims % 4 == 0 && is_aligned(args.rows.rows, 16)) {
-    const auto* all = static_cast<const float*>(args.rows.rows) + first;
-    const float *a = all + rows[0] * dims, *b = all + rows[1] * dims;
-    q += first;
+  if (floats && dims % 4 == 0 && is_aligned(args.rows.rows, 16) &&
+      (values != nullptr || is_aligned(args.queries.rows, 16))) {
+    const auto* const all = static_cast<const float*>(args.rows.rows);
+    const float *const a = all + rows[0] * dims, *const b = all + rows[1] * dims;
+    const auto run = [&](const auto& query_four) {
 #pragma unroll 1
-    for (int col = first; col < dims; col += 32, a += 32, b += 32, q += 32) {
-      const float4 one = *reinterpret_cast<const float4*>(a), two = *reinterpret_cast<const float4*>(b);
-      const DoublePair low = *reinterpret_cast<const DoublePair*>(q),
-                       high = *reinterpret_cast<const DoublePair*>(q + 2);
-      add(0, 0, low.first, one.x);
-      add(0, 1, low.second, one.y);
-      add(0, 2, high.first, one.z);
-      add(0, 3, high.second, one.w);
-      add(1, 0, low.first, two.x);
-      add(1, 1, low.second, two.y);
-      add(1, 2, high.first, two.z);
-      add(1, 3, high.second, two.w);
-    }
+      for (int col = first; col < dims; col += 32) {
+        const float4 one = *reinterpret_cast<const float4*>(a + col), two = *reinterpret_cast<const float4*>(b + col);
+        double x[4];
+        query_four(col, x);
+        const float of_one[4] = {one.x, one.y, one.z, one.w}, of_two[4] = {two.x, two.y, two.z, two.w};
+#pragma unroll
+        for (int c = 0; c < 4; ++c) add(0, c, x[c], static_cast<double>(of_one[c]));
+#pragma unroll
+        for (int c = 0; c < 4; ++c) add(1, c, x[c], static_cast<double>(of_two[c]));
+      }
+    };
+    if (values != nullptr)
+      run([q = values + query * dims](int col, double(&x)[4]) {
+        const DoublePair low = *reinterpret_cast<const DoublePair*>(q + col),
+                         high = *reinterpret_cast<const DoublePair*>(q + col + 2);
+        x[0] = low.first, x[1] = low.second, x[2] = high.first, x[3] = high.second;
+      });
+    else
+      run([q = static_cast<const float*>(args.queries.rows) + query * dims](int col, double(&x)[4]) {
+        const float4 four = *reinterpret_cast<const float4*>(q + col);
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+      });
   } else {
 #pragma unroll 1
     for (int col = first; col < dims; col += 32) {
-      double one[4], two[4];
+      double x[4], one[4], two[4];
+      if (values != nullptr) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) x[c] = col + c < dims ? values[query * dims + col + c] : 0.0;
+      } else {
+        load_four<floats>(args.queries, query * dims + col, dims - col, x);
+      }
       load_four<floats>(args.rows, rows[0] * dims + col, dims - col, one);
       load_four<floats>(args.rows, rows[1] * dims + col, dims - col, two);
 #pragma unroll
       for (int c = 0; c < 4; ++c)
         if (col + c < dims) {
-          add(0, c, q[col + c], one[c]);
-          add(1, c, q[col + c], two[c]);
+          add(0, c, x[c], one[c]);
+          add(1, c, x[c], two[c]);
         }
     }
   }
   // The canonical order of lanes.
   if constexpr (join_of(sum) == Join::max) return row_lists_joined(lists, Larger{});
   else return row_lists_joined(lists, Plus{});
-}
-
-/// Sums whose terms are whole numbers of at most 255^2 where columns are bytes.
-constexpr bool sums_whole(Sum sum) {
-  return sum == Sum::squares || sum == Sum::products || sum == Sum::magnitudes || sum == Sum::largest;
 }
 
 /// The sum `s` with the terms of the four columns of two words of bytes.
@@ -182,9 +192,7 @@ __device__ __forceinline__ double byte_sums(const Ranking& args, const std::int6
 
 /// Whether the canonical sums of these rows are whole numbers of 32 bits.
 __device__ __forceinline__ bool sums_bytes(const Ranking& args) {
-  const DType type = args.rows.dtype;
-  return (type == DType::u8 || type == DType::i8) && args.queries.dtype == type && args.metric != Metric::correlation &&
-         args.rows.dims <= most_byte_sum_dims;
+  return ranks_bytes(args.metric, args.rows.dtype, args.queries.dtype, args.rows.dims);
 }
 
 /// The canonical sums of eight rows of a warp, of which these eight lanes have two: lane j gets that of the warp's row j / 4. floats: rows are f32.
