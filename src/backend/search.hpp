@@ -100,11 +100,55 @@ struct RangeView {
   std::span<const std::int64_t> begin, count;
 };
 
+/// QueryRows are the queries of a batch: a run of the caller's rows, which takes no memory however long it is, or a list of them in any order, which
+/// lives as long as the batch.
+class QueryRows {
+ public:
+  QueryRows() = default;
+  QueryRows(std::span<const std::int64_t> list)  // NOLINT(google-explicit-constructor)
+      : first_(list.empty() ? 0 : list.front()), size_(list.size()), list_(list.data()) {
+    adjacent_ = size_ > 0 && list.back() - first_ == static_cast<std::int64_t>(size_) - 1;
+    for (std::size_t i = 1; adjacent_ && i < size_; ++i) adjacent_ = list[i] == list[i - 1] + 1;
+  }
+  QueryRows(const std::vector<std::int64_t>& list)  // NOLINT(google-explicit-constructor)
+      : QueryRows(std::span(list)) {}
+  static QueryRows run(std::int64_t first, std::int64_t count) noexcept {
+    QueryRows rows;
+    rows.first_ = first;
+    rows.size_ = static_cast<std::size_t>(count);
+    rows.adjacent_ = count > 0;
+    return rows;
+  }
+
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  std::int64_t operator[](std::size_t i) const noexcept {
+    return list_ == nullptr ? first_ + static_cast<std::int64_t>(i) : list_[i];
+  }
+  std::int64_t front() const noexcept { return first_; }
+  std::int64_t back() const noexcept { return (*this)[size_ - 1]; }
+  /// Whether each follows the one before.
+  bool adjacent() const noexcept { return adjacent_; }
+  /// They all, for who needs them in memory: `into`, or where they are.
+  std::span<const std::int64_t> listed(std::vector<std::int64_t>& into) const {
+    if (list_ != nullptr) return {list_, size_};
+    into.resize(size_);
+    for (std::size_t i = 0; i < size_; ++i) into[i] = (*this)[i];
+    return into;
+  }
+
+ private:
+  std::int64_t first_ = 0;
+  std::size_t size_ = 0;
+  const std::int64_t* list_ = nullptr;  // null: a run
+  bool adjacent_ = false;
+};
+
 /// A Session carries out one search on one device and one precision, stage by stage.
 struct Session {
   virtual ~Session() = default;
   /// It takes the next batch, rows `rows` of `queries`, and forgets the batch before.
-  virtual void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) = 0;
+  virtual void prepare_queries(const Points& queries, const QueryRows& rows) = 0;
   /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared already.
   virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
   /// It may begin to fetch rows [first, first + count), the chunk after those that were expected before and not prepared yet; every chunk but

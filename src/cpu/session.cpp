@@ -100,9 +100,10 @@ FilterPass CpuSession::pass(const SearchBatch& batch) noexcept {
           .speculation_missed = speculation_missed_};
 }
 
-void CpuSession::prepare_queries(const Points& queries, std::span<const std::int64_t> rows) {
+void CpuSession::prepare_queries(const Points& queries, const QueryRows& rows) {
   query_points_ = queries;
-  rows_.assign(rows.begin(), rows.end());
+  const std::span<const std::int64_t> listed = rows.listed(rows_);
+  if (listed.data() != rows_.data()) rows_.assign(listed.begin(), listed.end());
   given_.clear();
   if (uses_kd_tree()) kd_tree_queries_.prepare(kernels_, spec_, queries, thread_pool_, rows_, given_);
   queries_.count = static_cast<std::int64_t>(rows_.size());

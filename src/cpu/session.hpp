@@ -25,7 +25,7 @@ class CpuSession final : public Session {
   static void* operator new(std::size_t bytes) { return acquire_bytes(bytes); }
   static void operator delete(void* at, std::size_t bytes) noexcept { release_bytes(at, bytes); }
 
-  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override;
+  void prepare_queries(const Points& queries, const QueryRows& rows) override;
   void prepare_corpus(std::int64_t first, std::int64_t count) override;
   void filter() override;
   void select() override;

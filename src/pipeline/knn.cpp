@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <numeric>
 
 #include "core/buffer.hpp"
 #include "core/fpenv.hpp"
@@ -34,18 +33,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The next queries that are pending; returns where to go on. All at once where all are pending: a device waits for this.
-std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, const std::vector<bool>& pending,
-                       std::size_t row, std::int64_t asked) {
-  batch.clear();
+/// The next queries that are pending, from `row` on, which becomes where to go on. A run where all are pending: a device waits for this. list: memory
+/// for others.
+QueryRows take_batch(std::vector<std::int64_t>& list, std::size_t size, const std::vector<bool>& pending,
+                     std::size_t& row, std::int64_t asked) {
   if (asked == static_cast<std::int64_t>(pending.size())) {
-    batch.resize(std::min(size, pending.size() - row));
-    std::iota(batch.begin(), batch.end(), static_cast<std::int64_t>(row));
-    return row + batch.size();
+    const std::size_t first = row;
+    row += std::min(size, pending.size() - row);
+    return QueryRows::run(static_cast<std::int64_t>(first), static_cast<std::int64_t>(row - first));
   }
-  for (; row < pending.size() && batch.size() < size; ++row)
-    if (pending[row]) batch.push_back(static_cast<std::int64_t>(row));
-  return row;
+  list.clear();
+  for (; row < pending.size() && list.size() < size; ++row)
+    if (pending[row]) list.push_back(static_cast<std::int64_t>(row));
+  return list;
 }
 
 /// One precision over the pending queries, a bit for each so that a plan in little memory holds for many queries. A query is pending until it is proved,
@@ -64,10 +64,10 @@ class PrecisionRun {
     const auto size = static_cast<std::size_t>(plan.query_batch);
     Buffer<double> verified_radius(plan.query_batch), largest(plan.query_batch);
     Buffer<std::int64_t> found(plan.query_batch);
-    std::vector<std::int64_t> batch;
-    batch.reserve(size);
+    std::vector<std::int64_t> list;
     while (row_ < pending_.size()) {
-      const std::size_t next = take_batch(batch, size, pending_, row_, asked_);
+      std::size_t next = row_;
+      const QueryRows batch = take_batch(list, size, pending_, next, asked_);
       if (batch.empty()) return;
       bool all_proved = false;
       const BoundsView bounds{verified_radius.data(), largest.data(), found.data(), &all_proved};
@@ -88,12 +88,11 @@ class PrecisionRun {
 
  private:
   /// The queries of the batch are pending no more, but those that are not proved.
-  void clear_proved(const std::vector<std::int64_t>& batch, const std::vector<std::int64_t>& unproved) noexcept {
+  void clear_proved(const QueryRows& batch, const std::vector<std::int64_t>& unproved) noexcept {
     const auto at = [&](std::int64_t row) { return pending_.begin() + static_cast<std::ptrdiff_t>(row); };
-    if (batch.back() - batch.front() + 1 == std::ssize(batch))
-      std::fill(at(batch.front()), at(batch.back() + 1), false);
+    if (batch.adjacent()) std::fill(at(batch.front()), at(batch.back() + 1), false);
     else
-      for (const std::int64_t row : batch) *at(row) = false;
+      for (std::size_t i = 0; i < batch.size(); ++i) *at(batch[i]) = false;
     for (const std::int64_t row : unproved) *at(row) = true;
     left_ += std::ssize(unproved);
   }

@@ -91,10 +91,8 @@ class RangeRun {
       if (session) break;
     }
     Sweep sweep(*session, spec_, plan_, kept_ != nullptr, report_.stats);
-    std::vector<std::int64_t> rows;
     while (done_ < queries_.rows) {
-      rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - done_)));
-      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = done_ + static_cast<std::int64_t>(i);
+      const QueryRows rows = QueryRows::run(done_, std::min(plan_.query_batch, queries_.rows - done_));
       const std::int64_t total = total_, redone = report_.certificate.redone;
       try {
         session->prepare_queries(queries_, rows);
@@ -110,7 +108,7 @@ class RangeRun {
   }
 
   /// Takes over the matches of one batch; searches again those that were only counted.
-  void batch(Session& session, Sweep& sweep, const std::vector<std::int64_t>& rows) {
+  void batch(Session& session, Sweep& sweep, const QueryRows& rows) {
     const std::size_t size = rows.size();
     std::vector<std::int64_t> counts(size), begin(size);
     std::vector<bool> overflowed(size);

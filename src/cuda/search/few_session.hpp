@@ -34,9 +34,9 @@ class FewSession final : public Session {
       : device_(device), spec_(spec), plan_(plan), precision_(precision), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats) {}
 
-  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+  void prepare_queries(const Points& queries, const QueryRows& rows) override {
     queries_ = queries;
-    numbers_.assign(rows.begin(), rows.end());
+    numbers_ = rows;
   }
   void prepare_corpus(std::int64_t first, std::int64_t count) override { usual().prepare_corpus(first, count); }
   void filter() override {}
@@ -88,8 +88,7 @@ class FewSession final : public Session {
   /// False where a query is not proved, or not one of these kernels'.
   bool answered(const NeighborsView& out, const BoundsView& bounds) {
     const auto count = static_cast<std::int64_t>(numbers_.size());
-    const bool adjacent = numbers_.back() - numbers_.front() == count - 1;
-    if (!adjacent || count > few_queries || out.k != spec_.k || out.counts != nullptr) return false;
+    if (!numbers_.adjacent() || count > few_queries || out.k != spec_.k || out.counts != nullptr) return false;
     thread_pool_.poll(0);
     auto space = workspaces().take();
     const void* const queries = queries_there(*space);
@@ -167,7 +166,7 @@ class FewSession final : public Session {
   ThreadPool& thread_pool_;
   Stats& stats_;
   Points queries_;
-  std::vector<std::int64_t> numbers_;
+  QueryRows numbers_;
   std::optional<CudaSession<Device>> usual_;
 };
 

@@ -146,7 +146,7 @@ class OnItsDevice final : public Session {
     runtime_.drain();  // before the prepared corpus and the caller's rows are let go
     session_.reset();
   }
-  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+  void prepare_queries(const Points& queries, const QueryRows& rows) override {
     const OnDevice here(ordinal_);
     queries_ = static_cast<std::int64_t>(rows.size());
     session_->prepare_queries(queries, rows);

@@ -85,15 +85,16 @@ class CudaSession final : public Session {
     return kept;
   }
 
-  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+  void prepare_queries(const Points& queries, const QueryRows& rows) override {
     const StageRange stage("vicinal prepare queries");
     query_points_ = queries;
     speculates_ = speculation_.active();
     const auto count = static_cast<std::int64_t>(rows.size());
     const bool whole = !kept_ && !incoming_ && rows_.matrix.count == spec_.corpus.rows;  // of a batch before
     const Points there = rows_there(queries, spec_.corpus, whole ? rows_.matrix.rows : nullptr);
-    const bool adjacent = count > 0 && rows.back() - rows.front() == count - 1;
-    start_batch(rows, adjacent ? there.slice(rows.front(), count) : chosen_.gather(there, rows), adjacent);
+    if (rows.adjacent()) return start_batch(rows, there.slice(rows.front(), count));
+    std::vector<std::int64_t> listed;
+    start_batch(rows, chosen_.gather(there, rows.listed(listed)));
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -158,11 +159,10 @@ class CudaSession final : public Session {
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  /// rows: of the caller's queries, which `points` holds densely. adjacent: they follow one another.
-  void start_batch(std::span<const std::int64_t> rows, const Points& points, bool adjacent) {
-    numbers_.assign(rows.begin(), rows.end());
+  /// rows: of the caller's queries, which `points` holds densely.
+  void start_batch(const QueryRows& rows, const Points& points) {
+    numbers_ = rows;
     const auto count = static_cast<std::int64_t>(rows.size());
-    adjacent_ = adjacent;
     states_.reserve(padded_to_blocks(count));
     best_.reserve(count * spec_.k * word_size(wide_));
     if (filters_ && !range_) {
@@ -170,7 +170,7 @@ class CudaSession final : public Session {
       counts_.reserve(count);
     }
     prepare_matrix(queries_, points, true);
-    if (!adjacent_) device_.in(query_rows_.reserve(count), numbers_.data(), count * 8);
+    if (!numbers_.adjacent()) device_.in(query_rows_.reserve(count), numbers_.listed(listed_).data(), count * 8);
     if (range_) range_->start(args(), filters_);
     seen_rows_ = 0;
     underflowed_products_.clear();
@@ -193,7 +193,7 @@ class CudaSession final : public Session {
                     .choice = choice_.choice(),
                     .visits = visits_of(rows().matrix.tiles())};
     args.first_query = numbers_.empty() ? 0 : numbers_.front();
-    args.query_rows = adjacent_ ? nullptr : query_rows_.data();
+    args.query_rows = numbers_.adjacent() ? nullptr : query_rows_.data();
     args.first_row = kept_ ? 0 : first_row_;
     args.k = spec_.k;
     args.states = states_.data();
@@ -295,7 +295,7 @@ class CudaSession final : public Session {
     for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
       taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
       const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
-      start_batch(std::span(numbers).subspan(at, some), points.slice(from, taken), false);
+      start_batch(std::span<const std::int64_t>(numbers).subspan(at, some), points.slice(from, taken));
       filter();
       rerank();
       std::vector<double> radii(some), errors(some);
@@ -385,8 +385,8 @@ class CudaSession final : public Session {
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;
   Points query_points_;
-  std::vector<std::int64_t> numbers_;
-  bool adjacent_ = false;
+  QueryRows numbers_;
+  std::vector<std::int64_t> listed_;  // they, where they do not follow one another
   UnderflowedProducts<Device> underflowed_products_;
   LongLists<Device> long_lists_;
   ExhaustiveRanking<Device> exhaustive_;

@@ -21,7 +21,7 @@ class OneAtATime final : public Session {
   OneAtATime(std::unique_ptr<Session> session, std::int64_t& answered_by_few)
       : session_(std::move(session)), few_(dynamic_cast<cuda::FewSession<Device>*>(session_.get())),
         answered_by_few_(answered_by_few) {}
-  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+  void prepare_queries(const Points& queries, const QueryRows& rows) override {
     const std::lock_guard lock(emulator);
     session_->prepare_queries(queries, rows);
   }

@@ -50,7 +50,7 @@ class FakeSession final : public Session {
  public:
   FakeSession(State& state, std::unique_ptr<Session> session, std::int64_t row_bytes)
       : state_(state), session_(std::move(session)), row_bytes_(row_bytes) {}
-  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+  void prepare_queries(const Points& queries, const QueryRows& rows) override {
     state_.note(state_.batches, static_cast<std::int64_t>(rows.size()));
     queries_ = static_cast<std::int64_t>(rows.size()) * state_.query_bytes;
     refuse(queries_ > state_.most_bytes);

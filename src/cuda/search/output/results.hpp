@@ -11,16 +11,17 @@
 namespace vicinal::cuda {
 
 /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
-inline void count_found(const NeighborsView& out, std::span<const std::int64_t> rows, bool there, std::int64_t* found,
+inline void count_found(const NeighborsView& out, const QueryRows& rows, bool there, std::int64_t* found,
                         ThreadPool& thread_pool) {
   constexpr std::int64_t answers_at_once = 1 << 14;
-  thread_pool.for_runs(std::ssize(rows), answers_at_once, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::int64_t* const ids = out.ids + rows[i] * out.k;
-      found[i] =
-          there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
-    }
-  });
+  thread_pool.for_runs(
+      static_cast<std::int64_t>(rows.size()), answers_at_once, [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+          const std::int64_t* const ids = out.ids + rows[i] * out.k;
+          found[i] = there ? unknown_count
+                           : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+        }
+      });
 }
 
 /// Those of some values that are the mark, in this order, so that queries of one size stay side by side.
@@ -34,12 +35,12 @@ inline std::vector<std::int64_t> marked(std::span<const double> values, double m
 
 /// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy. All that was launched is done.
 template <DeviceRuntime Device>
-void rows_out(Device& device, std::span<const std::int64_t> rows, void* to, const void* from, std::int64_t size,
+void rows_out(Device& device, const QueryRows& rows, void* to, const void* from, std::int64_t size,
               ThreadPool& thread_pool) {
   auto* out = static_cast<std::byte*>(to);
   const auto* in = static_cast<const std::byte*>(from);
   for (std::size_t i = 0; i < rows.size();) {
-    std::size_t end = i + 1;
+    std::size_t end = rows.adjacent() ? rows.size() : i + 1;
     while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
     device.results_out(out + rows[i] * size, in + static_cast<std::int64_t>(i) * size,
                        static_cast<std::int64_t>(end - i) * size, thread_pool);

@@ -76,7 +76,7 @@ class UnderflowedProducts {
 
   /// Their signs to the entries that are still in the result, but for rows from last_chunk on, which finish_queries had. Returns how many.
   /// rows: of the queries in `out`. there: it is memory of the device.
-  std::int64_t give_back(const NeighborsView& out, const std::vector<std::int64_t>& rows, std::int64_t first_id,
+  std::int64_t give_back(const NeighborsView& out, const QueryRows& rows, std::int64_t first_id,
                          std::int64_t last_chunk, bool there) {
     std::int64_t given = 0;
     std::vector<std::int64_t> copy(there ? static_cast<std::size_t>(out.k) : 0);
