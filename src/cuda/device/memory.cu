@@ -13,7 +13,8 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr std::uint64_t ready_share = 8;  // of the device's memory, which takes 1 ms a GiB to map
-constexpr std::int64_t least_kept = std::int64_t{1} << 30, most_kept = std::int64_t{4} << 30;
+constexpr std::int64_t least_kept = std::int64_t{1} << 30, most_kept = std::int64_t{4} << 30,
+                       most_beside = std::int64_t{1} << 30;
 
 /// The driver's functions for contexts, which the runtime has no words for. It finds them, since we are not linked to the driver.
 struct Contexts {
@@ -115,9 +116,11 @@ Pool::Call::~Call() {
     const std::int64_t used = pool_.get(cudaMemPoolAttrUsedMemCurrent),
                        most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh)),
                        limit = used > 0 ? std::max(pool_.ready_, most_kept) : most_kept;
-    const std::int64_t keep = used + std::clamp(most - std::max(used, pool_.before_), least_kept, limit);
+    const std::int64_t taken = std::clamp(most - std::max(used, pool_.before_), least_kept, limit), keep = used + taken;
+    // Pieces of other sizes lie beside each other, so that a call reserves some more than it uses; were that given back, each would map it anew.
+    const std::int64_t beside = std::min(taken / 4, used > 0 ? most_beside : limit - taken);
     pool_.before_ = used;
-    if (pool_.get(cudaMemPoolAttrReservedMemCurrent) <= keep) return;
+    if (pool_.get(cudaMemPoolAttrReservedMemCurrent) <= keep + beside) return;
     pool_.set(cudaMemPoolAttrReleaseThreshold,
               static_cast<std::uint64_t>(keep));  // at the next wait, for what is still queued
     pool_.limited_ = true;

@@ -51,7 +51,7 @@ class Pool {
 
   /// A call that takes memory, from its first piece until it has given back the last one. When the last of several ends, what is unused
   /// goes back to the driver, but for 1 GiB, or what was in use in between where that was more, of up to 4 GiB; of up to ready_bytes() while
-  /// something is kept there, which is going to be searched again.
+  /// something is kept there, which is going to be searched again. A quarter more may stay, of up to 1 GiB, for pieces that did not fit into each other.
   class Call {
    public:
     /// waited: the stream that the pieces were given back on, on which nothing else is left to run; nothing where work may still be queued.

@@ -177,6 +177,14 @@ TEST_F(CudaRuntime, APoolKeepsWhatTheLastCallUsedWithinBounds) {
   EXPECT_EQ(kept(), 4 * gib);
   after(gib / 4);
   EXPECT_EQ(kept(), gib);
+  // Pieces that did not fit into each other stay, up to a quarter.
+  after(2 * gib);
+  after(2 * gib - gib / 4);
+  EXPECT_EQ(kept(), 2 * gib);
+  after(2 * gib - gib / 2);
+  EXPECT_EQ(kept(), 2 * gib - gib / 2);
+  after(gib / 4);
+  EXPECT_EQ(kept(), gib);
   {
     const Pool::Call first(pool_, cudaStreamPerThread);
     after(2 * gib);  // another thread's, which ends while the first goes on
@@ -192,6 +200,8 @@ TEST_F(CudaRuntime, APoolKeepsWhatTheLastCallUsedWithinBounds) {
   after(7 * gib);
   EXPECT_EQ(kept(), 13 * gib);
   after(9 * gib);
+  EXPECT_EQ(kept(), 15 * gib);  // and what lies beside it
+  after(9 * gib + 1);
   EXPECT_EQ(kept(), 14 * gib);
   {
     const Pool::Call call(pool_, cudaStreamPerThread);

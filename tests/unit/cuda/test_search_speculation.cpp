@@ -160,7 +160,7 @@ TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
     args.counts = &found;
     args.capacity = 64;
     Device device;
-    device.launch()(1, cuda::refining_threads, 64 * 4, cuda::refine_thresholds, {args, rank, 64});
+    device.launch()(1, cuda::refining_threads(rank), 64 * 4, cuda::refine_thresholds, {args, rank, 64});
     return state.threshold_key;
   };
   EXPECT_NEAR(refined(true, count, infinite), std::sqrt(19.0), 1e-6);

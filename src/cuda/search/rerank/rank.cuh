@@ -25,7 +25,13 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
   // A pair by itself may be of a query without values (keeps_values).
   const auto query = [&](std::int64_t at) {
     if constexpr (Rows * Queries == 1)
-      if (args.queries.values == nullptr) return element(args.queries.rows, args.queries.dtype, at);
+      if (args.queries.values == nullptr) {
+        if (args.queries.dtype == DType::f32)
+          return static_cast<double>(static_cast<const float*>(args.queries.rows)[at]);
+        return args.queries.dtype == DType::u8
+                   ? static_cast<double>(static_cast<const std::uint8_t*>(args.queries.rows)[at])
+                   : static_cast<double>(static_cast<const std::int8_t*>(args.queries.rows)[at]);
+      }
     return args.queries.values[at];
   };
   const auto run = [&](auto load) {
