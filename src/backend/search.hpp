@@ -112,6 +112,7 @@ class QueryRows {
   }
   QueryRows(const std::vector<std::int64_t>& list)  // NOLINT(google-explicit-constructor)
       : QueryRows(std::span(list)) {}
+  QueryRows(std::vector<std::int64_t>&&) = delete;  // it would be gone before the batch is
   static QueryRows run(std::int64_t first, std::int64_t count) noexcept {
     QueryRows rows;
     rows.first_ = first;

@@ -164,6 +164,7 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   PreparedMatrixBuffers<Device> rows(device), asked(device);
   preparer.make(rows, corpus, false, true, model, transform);
   DeviceBuffer<QueryState, Device> states(device);
+  preparer.values = true;  // for check_found
   preparer.make(asked, queries, true, true, model, transform,
                 {.states = states.reserve(padded_to_blocks(queries.rows))});  // no threshold: all pass
   SearchArgs args{.rows = rows.matrix,

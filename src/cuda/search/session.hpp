@@ -64,6 +64,7 @@ class CudaSession final : public Session {
         at_once(plan, corpus.rows, kept_ != nullptr))
       speculation_ = speculation_of(device.speculation, plan.query_batch, (corpus.rows + tile_rows - 1) / tile_rows,
                                     corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
+    preparer_->values = spec.radius.has_value();
     preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 

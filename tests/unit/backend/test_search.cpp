@@ -35,11 +35,13 @@ TEST(QueryRows, RowsInAnyOrderAreNoRun) {
     EXPECT_FALSE(QueryRows(list).adjacent());
     EXPECT_EQ(all_of(list), list);
   }
-  EXPECT_TRUE(QueryRows(std::vector<std::int64_t>{12}).adjacent());
+  const std::vector<std::int64_t> one = {12};
+  EXPECT_TRUE(QueryRows(one).adjacent());
 }
 
 TEST(QueryRows, NoneAreNoRunEither) {
-  for (const QueryRows& rows : {QueryRows(), QueryRows::run(3, 0), QueryRows(std::vector<std::int64_t>())}) {
+  const std::vector<std::int64_t> none;
+  for (const QueryRows& rows : {QueryRows(), QueryRows::run(3, 0), QueryRows(none)}) {
     EXPECT_TRUE(rows.empty());
     EXPECT_FALSE(rows.adjacent());
   }

@@ -135,7 +135,7 @@ TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
   std::vector<double> verified_radius(3), largest(3);
   {
     cuda::CudaSession<Device> session(device, spec, plan, Precision::int8, kept, thread_pool, stats);
-    session.prepare_queries(queries, std::vector<std::int64_t>{0, 1, 2});
+    session.prepare_queries(queries, QueryRows::run(0, 3));
     session.filter();
     session.select();
     session.rerank();

@@ -33,6 +33,7 @@ class MatrixPreparer {
         counters_(counters), order_counts_(device), squares_(device), duplicates_(device) {}
 
   std::int64_t longest;        // list that rows with many equals are left out of
+  bool values = false;         // whether queries are kept in double precision, though their ranking can do without
   bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
 
   /// Centre and scale by a sample of the rows, which the device looks at; the host waits for the few words that it needs.
@@ -128,9 +129,8 @@ class MatrixPreparer {
     if (count == 0) return;
     if (needs_norms(spec_.metric)) matrix.self = buffers.self.reserve(count);
     if (spec_.metric == Metric::correlation) matrix.mean = buffers.mean.reserve(count);
-    const bool values =
-        !filters || spec_.radius || keeps_values(spec_.metric, spec_.corpus.dtype, points.dtype, points.cols);
-    if (queries) matrix.values = values ? buffers.values.reserve(count * points.cols) : nullptr;
+    const bool valued = values || !filters || keeps_values(spec_.metric, spec_.corpus.dtype, points.dtype, points.cols);
+    if (queries) matrix.values = valued ? buffers.values.reserve(count * points.cols) : nullptr;
     const bool lines = in_lines(precision_, model.sum);
     const bool few = queries && filters && count <= block_queries && !lines;
     if (filters) {

@@ -22,19 +22,7 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
                                           double (&lists)[Rows * Queries]) {
 #pragma unroll
   for (int i = 0; i < Rows * Queries; ++i) lists[i] = 0;
-  // A pair by itself may be of a query without values (keeps_values).
-  const auto query = [&](std::int64_t at) {
-    if constexpr (Rows * Queries == 1)
-      if (args.queries.values == nullptr) {
-        if (args.queries.dtype == DType::f32)
-          return static_cast<double>(static_cast<const float*>(args.queries.rows)[at]);
-        return args.queries.dtype == DType::u8
-                   ? static_cast<double>(static_cast<const std::uint8_t*>(args.queries.rows)[at])
-                   : static_cast<double>(static_cast<const std::int8_t*>(args.queries.rows)[at]);
-      }
-    return args.queries.values[at];
-  };
-  const auto run = [&](auto load) {
+  const auto run = [&](auto load, auto query) {
     for (std::int64_t i = lane_index(); i < args.rows.dims; i += 32) {
       double r[Rows];
 #pragma unroll
@@ -47,9 +35,18 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
       }
     }
   };
-  if (args.rows.dtype == DType::f32)
-    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(args.rows.rows)[at]); });
-  else run([&](std::int64_t at) { return element(args.rows.rows, args.rows.dtype, at); });
+  const auto any = [&](std::int64_t at) { return element(args.rows.rows, args.rows.dtype, at); };
+  const auto value = [&](std::int64_t at) { return args.queries.values[at]; };
+  if constexpr (Rows * Queries == 1) {
+    // A pair by itself is seldom, and may be of a query without values (keeps_values).
+    run(any, [&](std::int64_t at) {
+      return args.queries.values != nullptr ? value(at) : element(args.queries.rows, args.queries.dtype, at);
+    });
+  } else if (args.rows.dtype == DType::f32) {
+    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(args.rows.rows)[at]); }, value);
+  } else {
+    run(any, value);
+  }
 }
 
 /// The sums of Rows x Queries pairs: lane i gets that of pair i / (32 / (Rows * Queries)), queries first.
