@@ -108,6 +108,7 @@ void check_few_queries(Device& device, const Points& corpus, const Points& queri
   PreparedMatrixBuffers<Device> rows(device), asked(device);
   preparer.make(rows, corpus, false, true, model, transform);
   DeviceBuffer<QueryState, Device> states(device);
+  preparer.values = true;  // for own_sums
   preparer.make(asked, queries, true, true, model, transform,
                 {.states = states.reserve(padded_to_blocks(queries.rows))});
   DeviceBuffer<Tally, Device> sum(device);
