@@ -142,10 +142,10 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     if (here == nullptr || !has_filter(precision)) return {};
     ThreadPool thread_pool(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
-    return {
-        .products = in_codes(precision) ? peak_products(set.int8, thread_pool) : peak_products(set.floats, thread_pool),
-        .bytes = peak_bytes(thread_pool),
-        .element_bytes = static_cast<double>(here->width(4)) / 4};
+    const Int8Kernels* const codes = here->codes(set);
+    return {.products = codes != nullptr ? peak_products(*codes, thread_pool) : peak_products(set.floats, thread_pool),
+            .bytes = peak_bytes(thread_pool),
+            .element_bytes = static_cast<double>(here->width(4)) / 4};
   }
 
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
