@@ -6,7 +6,7 @@
 // so a group whose largest product is below that holds no such row. Both factors of 1 / unit are applied beforehand, to what belongs to the
 // query and to what belongs to the group; in single precision, each part moved by 2^-20 of its size, where it has fewer than eight roundings.
 #pragma once
-#include "core/bound.hpp"
+#include "core/bound_quick.hpp"
 
 namespace vicinal {
 

@@ -94,8 +94,7 @@ class CudaSession final : public Session {
     const bool whole = !kept_ && !incoming_ && rows_.matrix.count == spec_.corpus.rows;  // of a batch before
     const Points there = rows_there(queries, spec_.corpus, whole ? rows_.matrix.rows : nullptr);
     if (rows.adjacent()) return start_batch(rows, there.slice(rows.front(), count));
-    std::vector<std::int64_t> listed;
-    start_batch(rows, chosen_.gather(there, rows.listed(listed)));
+    start_batch(rows, chosen_.gather(there, rows.listed(listed_)));
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {

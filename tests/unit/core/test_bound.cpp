@@ -8,21 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "core/bound.hpp"
+#include "bytes_at_theta.hpp"
+#include "core/bound_quick.hpp"
 
 namespace vicinal {
 namespace {
-using Real = long double;
-constexpr Real u32 = 0x1p-24L, u64 = 0x1p-53L;
-
-class Random {
- public:
-  double between(double low, double high) { return low + (high - low) * std::generate_canonical<double, 53>(engine_); }
-  double magnitude(int low, int high) { return std::ldexp(between(1, 2), static_cast<int>(between(low, high))); }
-
- private:
-  std::mt19937_64 engine_{42};
-};
+constexpr Real u32 = 0x1p-24L;
 
 const std::vector<Metric> distances = {Metric::sqeuclidean, Metric::euclidean, Metric::cosine,
                                        Metric::correlation, Metric::l1,        Metric::linf};
@@ -437,41 +428,6 @@ TEST(Bound, MaximaOfATileAreOfAllItsRows) {
   EXPECT_EQ(tile.n, 7);
 }
 
-/// One query and one row in bytes, and what the sum of their product would be.
-struct Int8Pair {
-  FilterNorms q, r;
-  double theta = 0, query_square = 0, unit = 1, shift = 0;
-  float term = 0;
-};
-Int8Pair draw_bytes(Random& random, Sum kind, int i) {
-  const float query_step = static_cast<float>(random.between(0.005, 0.02)),
-              row_step = static_cast<float>(random.between(0.005, 0.02));
-  Int8Pair p;
-  p.q = {i % 5 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
-  p.r = {i % 7 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
-  p.query_square = p.q.n * p.q.n;
-  p.theta = kind == Sum::products ? random.between(-2, 2) : random.between(0.01, 4);
-  p.unit = int8_unit(kind, query_step, row_step);
-  p.shift = 128 * std::floor(random.between(-1e6, 1e6));
-  p.term = kind == Sum::products ? 0 : down32(p.r.n * p.r.n - p.r.e * p.r.e);
-  return p;
-}
-/// What t may be at most of a row that must stay.
-Real int8_edge(const BoundModel& model, const Int8Pair& p) {
-  if (model.sum == Sum::products) {
-    const Real canonical = (static_cast<Real>(model.dims) / 32 + 8) * u64 * (p.q.n + p.q.e) * (p.r.n + p.r.e);
-    return static_cast<Real>(p.theta) + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e +
-           canonical;
-  }
-  const Real a = static_cast<Real>(p.theta) + p.q.e;
-  return a * a - static_cast<Real>(p.query_square) + 2 * a * p.r.e;
-}
-
-/// The smallest whole sum of products whose t is not beyond the edge.
-Real int8_least(const BoundModel& model, const Int8Pair& p) {
-  return ceill((static_cast<Real>(p.term) - int8_edge(model, p)) / p.unit);
-}
-
 TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
   Random random;
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
@@ -485,53 +441,6 @@ TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
       const Real sum = least + static_cast<Real>(p.shift) + seed;
       ASSERT_GE(sum, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit;
       ASSERT_LT(sum - 3, limit) << metric_info(metric).name;
-    }
-}
-
-// The same in single precision, and with seeds and limits that end sooner.
-TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
-  Random random;
-  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
-    for (int i = 0; i < 100000; ++i) {
-      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const Int8Pair p = draw_bytes(random, model.sum, i);
-      const Real least = int8_least(model, p);
-      const ThresholdCoeffsF32 line = threshold_coeffs_f32(threshold_coeffs(model, p.theta, p.query_square, p.q));
-      const auto inverse = static_cast<float>(1 / p.unit);
-      for (const float most : {0x1p24F, most_quick_threshold}) {
-        if (!(fabsl(least) < most)) continue;  // sums are smaller
-        const std::int32_t seed = quick_bias(p.term, inverse, most),
-                           limit = quick_threshold(line, up32(p.r.e), up32(p.r.n), inverse, most);
-        ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit
-                                       << " most " << most;
-        const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e +
-                           static_cast<Real>(line.by_n) * (p.r.n + p.r.e)) /
-                          p.unit;
-        if (size < most / 4) {
-          ASSERT_LT(least + seed - 4 - size * 0x1p-18L, limit) << metric_info(metric).name;
-        }
-      }
-    }
-  const float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
-  for (const float most : {0x1p24F, most_quick_threshold})
-    for (const float inverse : {1e-3F, 1.0F, 1e3F}) {
-      const auto top = static_cast<std::int64_t>(most);
-      const std::int64_t none = quick_threshold({infinity, infinity, 0}, 0, 1, inverse, most),
-                         high = quick_threshold({-1e30F, 0, 0}, 1, 1, inverse, most);
-      EXPECT_EQ(quick_threshold({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
-      EXPECT_EQ(quick_threshold({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
-      EXPECT_EQ(high, top);
-      // With any product: a masked row is below each threshold, one that is there not below the least, and what stands for anything below none.
-      EXPECT_LT(quick_bias(infinity, inverse, most) + top, none);
-      for (const float term : {largest, 1e30F, 0.0F, -1e30F})
-        EXPECT_GE(quick_bias(term, inverse, most) - top, none) << term;
-      for (const float term : {-infinity, std::nanf("")})
-        EXPECT_GE(quick_bias(term, inverse, most) - top, high) << term;
-      // Words of 32 bits hold them, and two are less than 2^31 apart, of sums four bits longer too.
-      const std::int64_t lowest = quick_bias(infinity, inverse, most) - top,
-                         highest = quick_bias(-infinity, inverse, most) + top;
-      EXPECT_GE(lowest, std::numeric_limits<std::int32_t>::min());
-      EXPECT_LE((highest - lowest) * (most < most_quick_threshold ? 16 : 1), std::numeric_limits<std::int32_t>::max());
     }
 }
 
@@ -765,22 +674,6 @@ TEST(Bound, ProductsBoundOnlyWhereTheyAreCloser) {
     EXPECT_EQ(filter_norms(other, errors).low, 0);
     EXPECT_EQ(filter_norms(other, errors).lowered, 0);
   }
-}
-
-// Sums of differences in whole steps against limits of theirs: none that is within the bound is beyond the limit.
-TEST(Bound, LimitOfDifferencesKeepsEverySumWithinTheBound) {
-  Random random;
-  for (int i = 0; i < 200000; ++i) {
-    const auto step = static_cast<float>(random.magnitude(-40, 40));
-    const auto inverse = static_cast<float>(1 / static_cast<double>(step));
-    const auto sum = static_cast<std::int32_t>(random.magnitude(0, 22));
-    const float t = step * static_cast<float>(sum);
-    ASSERT_GE(difference_limit(t, inverse), sum) << step;
-    ASSERT_LE(difference_limit(t, inverse), sum * (1 + 0x1p-18)) << step;
-  }
-  EXPECT_EQ(difference_limit(0, 1), 0);
-  EXPECT_EQ(difference_limit(-1, 1), -1);
-  for (const float bound : {INFINITY, NAN, 1e30F}) EXPECT_EQ(difference_limit(bound, 1), INT32_MAX);
 }
 
 // Rows and queries in multiples of one step, moved towards each other or apart by as much as rounding allows.

@@ -68,6 +68,7 @@ __device__ __forceinline__ double element_sums(const Ranking& args, const std::i
       (values != nullptr || is_aligned(args.queries.rows, 16))) {
     const auto* const all = static_cast<const float*>(args.rows.rows);
     const float *const a = all + rows[0] * dims, *const b = all + rows[1] * dims;
+    // Rows, against the query as it is kept.
     const auto run = [&](const auto& query_four) {
 #pragma unroll 1
       for (int col = first; col < dims; col += 32) {
@@ -93,6 +94,7 @@ __device__ __forceinline__ double element_sums(const Ranking& args, const std::i
         x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
       });
   } else {
+    // The same of elements one by one.
 #pragma unroll 1
     for (int col = first; col < dims; col += 32) {
       double x[4], one[4], two[4];
