@@ -54,10 +54,10 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   return wanted;
 }
 
-/// Rows of the host in a chunk that the bus brings while another is searched: an eighth of the corpus, of 32 to 512 MiB, so that the first one is
-/// soon there; 0 where the rows are not the host's, or lists are long beside a chunk.
+/// Rows of the host in a chunk that the bus brings while another is searched: an eighth of the corpus, of 32 to 128 MiB, so that the first one is
+/// soon there and the last one soon searched; 0 where the rows are not the host's, or lists are long beside a chunk.
 inline std::int64_t arriving_rows(const ProblemShape& problem) {
-  constexpr std::int64_t least = std::int64_t{32} << 20, most = std::int64_t{512} << 20;
+  constexpr std::int64_t least = std::int64_t{32} << 20, most = std::int64_t{128} << 20;
   const std::int64_t row = problem.corpus.cols * static_cast<std::int64_t>(dtype_size(problem.corpus.dtype));
   if (problem.prepared || problem.corpus.on_device || row == 0) return 0;
   const std::int64_t rows = std::clamp(problem.corpus.rows * row / 8, least, most) / row;

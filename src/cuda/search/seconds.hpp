@@ -22,7 +22,7 @@ struct Rates {
   double shared_bytes = 5.8e10,
          shared_pinned_bytes =
              9.5e10;  // to all devices at once: 2 H100 of one host with 32 cores, 2026-11-24, several_gpus.csv
-  double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
+  double a_chunk = 0.1e-3, a_chunk_query = 1e-8;  // of a corpus that arrives while it is searched
   double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 8e-13,
          line_element = 6e-12;  // of rows that are packed for this search: as tiles, of bytes that stay whole, as lines
   double measured_element = 1.8e-12, read_bytes = 3.8e12;    // of rows whose norms are taken; a second, at most
@@ -134,15 +134,15 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
 
 inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   constexpr Rates rates;
-  const double working = working_seconds(plan, problem),
-               fetching = problem.prepared ? 0.0 : static_cast<double>(plan.passes) * fetching_seconds(problem.corpus);
+  double working = working_seconds(plan, problem);
+  const double fetching = problem.prepared ? 0.0 : static_cast<double>(plan.passes) * fetching_seconds(problem.corpus);
   const std::int64_t chunk = plan.corpus_chunk > 0 ? plan.corpus_chunk : problem.corpus.rows;
   if (fetching == 0 || chunk >= problem.corpus.rows) return working + fetching;
   // One chunk arrives while the one before is searched: the longer of the two hides the other but for a chunk's share.
   const auto chunks = static_cast<double>((problem.corpus.rows + chunk - 1) / chunk);
-  return std::max(working, fetching) + std::min(working, fetching) / chunks +
-         static_cast<double>(plan.passes) * chunks *
+  working += static_cast<double>(plan.passes) * chunks *
              (rates.a_chunk + rates.a_chunk_query * static_cast<double>(plan.query_batch));
+  return std::max(working, fetching) + std::min(working, fetching) / chunks;
 }
 
 /// Whether some queries are ranked on a precision, whose rows must be made for it, sooner than beside every row.

@@ -438,6 +438,14 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   EXPECT_EQ(cuda::session_bytes(arriving, here, 0, 132), cuda::session_bytes(arriving, there, 0, 132) + bytes / 4);
   EXPECT_EQ(cuda::arriving_rows(there), 0);
   EXPECT_EQ(cuda::arriving_rows(here), host.rows / 8);
+  const auto arriving_of = [](std::int64_t rows) {
+    const Shape some{rows, 128, DType::f32};
+    return cuda::arriving_rows({.corpus = some, .queries = some, .k = 10});
+  };
+  EXPECT_EQ(arriving_of(8 << 18), 1 << 18);  // 128 MiB, and no more
+  EXPECT_EQ(arriving_of((8 << 18) + 8), 1 << 18);
+  EXPECT_EQ(arriving_of(8 << 16), 1 << 16);  // 32 MiB, and no less
+  EXPECT_EQ(arriving_of((8 << 16) - 8), 1 << 16);
   // One kernel answers few queries from 32 tiles on; no rows take a time that is a number.
   plan.query_batch = 1;
   const auto one_of = [&](std::int64_t rows) {
