@@ -180,6 +180,8 @@ struct Proposal {
   std::int64_t slots = 0;                // candidates of a query that wait to be ranked, beside its k
   std::int64_t float_slots = 0;          // the same, where the pipeline leaves out the int8 precision of a pilot
   std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
+  std::int64_t kept_bytes =
+      INT64_MAX;  // between calls: what one without a prepared corpus takes beyond it is not there before
   std::int64_t arriving_rows =
       0;  // of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one

@@ -86,10 +86,12 @@ class CudaBackend final : public Backend,
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
     check_process();
     const OnDevice here(ordinal_);
-    return cuda::propose(facts_.name, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
+    Proposal proposal = cuda::propose(facts_.name, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
       return search_refusal(facts_.name, capability_, precision, filter_sum_of(problem.metric), problem.corpus.cols,
                             run.instruction_set, shared_bytes_);
     });
+    proposal.kept_bytes = Pool::most_kept;
+    return proposal;
   }
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_seconds(plan, problem);

@@ -49,7 +49,8 @@ class Fitter {
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (arrive(queries, threads)) return;
     if (rows_ <= largest_chunk) {
-      if (const std::int64_t ready = proposal_.ready_bytes;
+      if (const std::int64_t ready =
+              problem_.prepared ? proposal_.ready_bytes : std::min(proposal_.ready_bytes, proposal_.kept_bytes);
           ready < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready))
         return;
       if (take_whole(queries, several, threads, budget_)) return;

@@ -13,8 +13,7 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr std::uint64_t ready_share = 8;  // of the device's memory, which takes 1 ms a GiB to map
-constexpr std::int64_t least_kept = std::int64_t{1} << 30, most_kept = std::int64_t{4} << 30,
-                       most_beside = std::int64_t{1} << 30;
+constexpr std::int64_t least_kept = std::int64_t{1} << 30, most_beside = std::int64_t{1} << 30;
 
 /// The driver's functions for contexts, which the runtime has no words for. It finds them, since we are not linked to the driver.
 struct Contexts {

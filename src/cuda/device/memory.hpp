@@ -29,6 +29,8 @@ class OnDevice {
 /// short. Between calls some is kept, so that calls in a loop ask the driver for nothing (docs/design/0026).
 class Pool {
  public:
+  static constexpr std::int64_t most_kept = std::int64_t{4} << 30;  // between calls, where no corpus is kept
+
   explicit Pool(int ordinal);
   ~Pool() =
       default;  // the driver takes it back at the end of the process; before that its order among other statics is unknown

@@ -25,7 +25,7 @@ std::string refusal(Precision precision, Sum sum, std::int64_t cols, const std::
 /// A backend as src/cuda/backend.cu is one, as far as plans ask for it, of a device whose blocks have so much shared
 /// memory.
 struct Planned final : IdleBackend {
-  std::int64_t shared_bytes = 0;
+  std::int64_t shared_bytes = 0, ready_bytes = INT64_MAX, kept_bytes = INT64_MAX;
 
   explicit Planned(std::int64_t shared) : shared_bytes(shared) {
     idle_facts.name = "cuda:0";
@@ -33,9 +33,11 @@ struct Planned final : IdleBackend {
   }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
-    return cuda::propose("cuda:0", INT64_MAX, problem, run, proof, [&](Precision precision) {
+    Proposal proposal = cuda::propose("cuda:0", ready_bytes, problem, run, proof, [&](Precision precision) {
       return refusal(precision, filter_sum_of(problem.metric), problem.corpus.cols, run.instruction_set, shared_bytes);
     });
+    proposal.kept_bytes = kept_bytes;
+    return proposal;
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return problem.range ? cuda::range_bytes(plan, problem) : cuda::session_bytes(plan, problem, 0, 3);
@@ -87,6 +89,24 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
             << plan.notes.front();
       }
   }
+}
+
+// A prepared corpus has what is ready; without one, what stays between calls bounds a batch.
+TEST(CudaSharedMemory, BatchesTakeWhatIsThereBefore) {
+  Planned device(h100);
+  device.ready_bytes = std::int64_t{6} << 30;
+  device.kept_bytes = std::int64_t{2} << 30;
+  const Shape rows{100000, 128, DType::f32, true}, queries{200000, 128, DType::f32, true};
+  KnnOptions options{.k = 10};
+  options.run.instruction_set = "mma";
+  const SearchPlan whole = make_plan(device, knn_problem(rows, queries, options), options);
+  ProblemShape problem = knn_problem(rows, queries, options);
+  problem.prepared = true;
+  const SearchPlan kept = make_plan(device, problem, options);
+  EXPECT_LE(whole.peak_bytes, device.kept_bytes);
+  EXPECT_GT(kept.peak_bytes, device.kept_bytes);
+  EXPECT_LE(kept.peak_bytes, device.ready_bytes);
+  EXPECT_LT(whole.query_batch, kept.query_batch);
 }
 
 TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
