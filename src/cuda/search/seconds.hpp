@@ -19,9 +19,10 @@ struct Rates {
   double result_bytes =
       1.6e9;  // of results in memory of the host, with its pages and what is counted and certified there; several_gpus.csv
   double fed_bytes = 5.1e10, least_fed = 8388608;  // by the feed (cuda/device/feed.hpp), and what is brought by it
-  double shared_bytes = 5.8e10,
-         shared_pinned_bytes =
-             9.5e10;  // to all devices at once: 2 H100 of one host with 32 cores, 2026-11-24, several_gpus.csv
+  double
+      shared_bytes = 7.2e10,
+      shared_pinned_bytes =
+          9.5e10;  // to all devices at once: 2 H100 of one host with 32 cores, of which some copy 5.5e10 and some 8.4e10; several_gpus.csv
   double a_chunk = 0.1e-3, a_chunk_query = 1e-8;  // of a corpus that arrives while it is searched
   double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 8e-13,
          line_element = 6e-12;  // of rows that are packed for this search: as tiles, of bytes that stay whole, as lines
