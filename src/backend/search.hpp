@@ -130,12 +130,12 @@ class QueryRows {
   std::int64_t back() const noexcept { return (*this)[size_ - 1]; }
   /// Whether each follows the one before.
   bool adjacent() const noexcept { return adjacent_; }
-  /// They all, for who needs them in memory: `into`, or where they are.
-  std::span<const std::int64_t> listed(std::vector<std::int64_t>& into) const {
-    if (list_ != nullptr) return {list_, size_};
+  /// Where they lie; of a run, and of none, nowhere.
+  std::span<const std::int64_t> list() const noexcept { return {list_, list_ == nullptr ? 0 : size_}; }
+  /// Each of them becomes an element of `into`.
+  void copy_to(std::vector<std::int64_t>& into) const {
     into.resize(size_);
     for (std::size_t i = 0; i < size_; ++i) into[i] = (*this)[i];
-    return into;
   }
 
  private:
@@ -181,7 +181,7 @@ struct Proposal {
   std::int64_t float_slots = 0;          // the same, where the pipeline leaves out the int8 precision of a pilot
   std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
   std::int64_t kept_bytes =
-      INT64_MAX;  // between calls: what one without a prepared corpus takes beyond it is not there before
+      INT64_MAX;  // that stay between calls where no corpus is prepared: what a call takes beyond them is mapped for it
   std::int64_t arriving_rows =
       0;  // of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one

@@ -85,8 +85,8 @@ VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
   return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
 }
 
-/// One row or query as the filter sees it. e, n: rounded up. low: at most |x'|, and 0 where it was not measured. lowered: what keeps a row's term
-/// below the square of |x'| takes off it, where sums of bytes bound squares.
+/// One row or query as the filter sees it. e, n: rounded up. low: at most |x'|, and 0 where it was not measured. lowered: how far a row's term lies
+/// below |x^|^2 - e^2, so that it is not above |x'|^2 either; of squares in bytes.
 struct FilterNorms {
   double e = 0;
   double n = 0;
@@ -309,19 +309,20 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs float_threshold_coeffs(const BoundMod
   return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120,
           2 * reach * rounded, 2 * model.kappa * q.n * rounded};
 }
-/// Of squares in bytes, from the distance of what the rows were rounded to: as far as their errors may move both together.
+/// The threshold of squares in bytes that follows from the distance of the rounded rows, which errors move by their sum at most.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs distance_coeffs(double theta, double query_square,
                                                            const FilterNorms& q) noexcept {
   const double a = theta + q.e;
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
 }
-/// The same from their product and their own lengths, which is less where theta is more than these.
+/// The threshold that follows from their product and the lengths of the rows themselves (docs/exactness.md, 8.11): less where these are below theta.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs product_coeffs(double theta, const FilterNorms& q) noexcept {
   constexpr double rounded = 1 + 4 * double_u;
   return {theta * theta * (1 + 8 * double_u) - q.low * q.low * (1 - 4 * double_u) + 0x1p-120, 2 * q.n * rounded,
           2 * q.e * rounded};
 }
-/// As theta falls, one form follows the other: who reads coefficients while they change sees to it that low is 0.
+/// The coefficients of a query of bytes, by whichever bound is closer; as theta falls, one follows the other, and a mixture of both bounds nothing. Who reads
+/// them while they change has a low of 0, with which it is always the first.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs threshold_coeffs(const BoundModel& model, double theta, double query_square,
                                                             const FilterNorms& q) noexcept {
   if (model.sum == Sum::products) {

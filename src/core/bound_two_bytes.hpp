@@ -31,7 +31,7 @@ VICINAL_HOST_DEVICE inline float two_byte_threshold(const BoundModel& model, dou
   if (model.sum == Sum::products) return up32(int8_bound(threshold_coeffs(model, theta, square, norms), tile));
   const double by_distance = int8_bound(distance_coeffs(theta, square, norms), tile),
                by_product = int8_bound(product_coeffs(theta, norms), tile);
-  return up32(by_product < by_distance ? by_product : by_distance);
+  return up32(std::min(by_distance, by_product));
 }
 
 }  // namespace vicinal

@@ -102,8 +102,7 @@ FilterPass CpuSession::pass(const SearchBatch& batch) noexcept {
 
 void CpuSession::prepare_queries(const Points& queries, const QueryRows& rows) {
   query_points_ = queries;
-  const std::span<const std::int64_t> listed = rows.listed(rows_);
-  if (listed.data() != rows_.data()) rows_.assign(listed.begin(), listed.end());
+  rows.copy_to(rows_);
   given_.clear();
   if (uses_kd_tree()) kd_tree_queries_.prepare(kernels_, spec_, queries, thread_pool_, rows_, given_);
   queries_.count = static_cast<std::int64_t>(rows_.size());

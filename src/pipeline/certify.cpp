@@ -31,17 +31,16 @@ std::vector<std::int64_t> certify(const NeighborsView& out, const SearchSpec& sp
   constexpr std::int64_t queries_at_once = 1 << 14;
   std::vector<std::int64_t> unproved;
   std::mutex mutex;  // of these
-  thread_pool.for_runs(static_cast<std::int64_t>(rows.size()), queries_at_once,
-                       [&](std::int64_t begin, std::int64_t end) {
-                         std::vector<std::int64_t> left;
-                         for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-                           if (!proved(out, spec, rows[i], bounds.verified_radius[i],
-                                       bounds.found == nullptr ? unknown_count : bounds.found[i]))
-                             left.push_back(rows[i]);
-                         if (left.empty()) return;
-                         const std::lock_guard lock(mutex);
-                         unproved.insert(unproved.end(), left.begin(), left.end());
-                       });
+  thread_pool.for_runs(std::ssize(rows), queries_at_once, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> left;
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      if (!proved(out, spec, rows[i], bounds.verified_radius[i],
+                  bounds.found == nullptr ? unknown_count : bounds.found[i]))
+        left.push_back(rows[i]);
+    if (left.empty()) return;
+    const std::lock_guard lock(mutex);
+    unproved.insert(unproved.end(), left.begin(), left.end());
+  });
   return unproved;
 }
 

@@ -94,7 +94,7 @@ class CudaSession final : public Session {
     const bool whole = !kept_ && !incoming_ && rows_.matrix.count == spec_.corpus.rows;  // of a batch before
     const Points there = rows_there(queries, spec_.corpus, whole ? rows_.matrix.rows : nullptr);
     if (rows.adjacent()) return start_batch(rows, there.slice(rows.front(), count));
-    start_batch(rows, chosen_.gather(there, rows.listed(listed_)));
+    start_batch(rows, chosen_.gather(there, rows.list()));
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -170,7 +170,7 @@ class CudaSession final : public Session {
       counts_.reserve(count);
     }
     prepare_matrix(queries_, points, true);
-    if (!numbers_.adjacent()) device_.in(query_rows_.reserve(count), numbers_.listed(listed_).data(), count * 8);
+    if (!numbers_.adjacent()) device_.in(query_rows_.reserve(count), numbers_.list().data(), count * 8);
     if (range_) range_->start(args(), filters_);
     seen_rows_ = 0;
     underflowed_products_.clear();
@@ -386,7 +386,6 @@ class CudaSession final : public Session {
   BoundModel model_;
   Points query_points_;
   QueryRows numbers_;
-  std::vector<std::int64_t> listed_;  // they, where they do not follow one another
   UnderflowedProducts<Device> underflowed_products_;
   LongLists<Device> long_lists_;
   ExhaustiveRanking<Device> exhaustive_;

@@ -5,7 +5,7 @@
 
 namespace vicinal::cuda {
 
-/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound.hpp); no sum is as large as that of a query that is not there.
+/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large as that of a query that is not there.
 __device__ __forceinline__ int few_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
   return coeffs.base > -static_cast<float>(infinite) ? quick_threshold(coeffs, e, n, inverse) : 0x7fffffff;
 }

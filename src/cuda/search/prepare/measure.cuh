@@ -154,10 +154,11 @@ struct RowFacts {
   bool finite = true, in_range = true;
   double size = 0;     // largest element of the filter row
   float square = 0;    // about the sum of their squares
-  double largest = 0;  // element of the row itself
+  double largest = 0;  // element of the row itself, where it is asked for
 };
 /// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only chooses a step.
-template <bool filters, class Columns>
+/// itself: its own largest element is asked for as well.
+template <bool filters, bool itself = false, class Columns>
 __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Columns& columns) {
   using Type = typename Columns::Type;
   using Value = Widened<Type>;
@@ -174,7 +175,7 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
     for (int c = 0; c < 4; ++c) {
       const Value x = widened(four.at[c]);
       none = std::fma(x, Value{0}, none);  // NaN of NaN and of infinities
-      largest = std::fmax(largest, std::fabs(x));
+      if constexpr (itself) largest = std::fmax(largest, std::fabs(x));
       if constexpr (!filters) continue;
       const Value moved = std::fma(x * first, second, static_cast<Value>(-centres[c]));
       size = std::fmax(size, std::fabs(moved));
@@ -185,7 +186,8 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
   facts.finite = eight_joined(none == 0 ? 1 : 0, [](int a, int b) { return a & b; }) != 0;
   facts.size = static_cast<double>(eight_joined(size, [](Value a, Value b) { return a < b ? b : a; }));
   facts.square = eight_joined(square, [](float a, float b) { return a + b; });
-  facts.largest = static_cast<double>(eight_joined(largest, [](Value a, Value b) { return a < b ? b : a; }));
+  if constexpr (itself)
+    facts.largest = static_cast<double>(eight_joined(largest, [](Value a, Value b) { return a < b ? b : a; }));
   return facts;
 }
 /// The facts of a row that is divided by its norm, which is kept in the canonical order of its sum. there: the row is the lanes' own.
@@ -280,7 +282,7 @@ __global__ void __launch_bounds__(prepare_threads) measure_plain_queries(Prepare
     const std::int64_t mine = from + thread_index() / row_lanes;
     const bool there = mine < matrix.count;
     const std::int64_t row = there ? mine : matrix.count - 1;
-    const RowFacts facts = facts_of_row<true>(args, Columns(matrix, row));
+    const RowFacts facts = facts_of_row<true, true>(args, Columns(matrix, row));
     if (!there || lane_index() % row_lanes != 0) continue;
     if (!facts.finite) atomicAdd(&args.counters->bad_queries, 1u);
     const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),

@@ -229,8 +229,9 @@ class MatrixPreparer {
   void measure(const Prepare& args) {
     const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;
     constexpr int warps = prepare_threads / 32, rows = prepare_threads / row_lanes;
-    const bool plain = args.filters && args.matrix.values == nullptr && !needs_norms(args.model.metric) &&
-                       args.model.sum != Sum::products;  // nothing hangs on what was found out about a query before
+    const bool plain =
+        args.filters && args.matrix.values == nullptr && !needs_norms(args.model.metric) &&
+        args.model.sum != Sum::products;  // then a size takes neither a norm nor a scale of the query's own
     if (args.is_query && !plain)
       return device_.launch()(std::min((count + warps - 1) / warps, most), prepare_threads, 0, measure_queries, args);
     device_.launch()(std::min((count + rows - 1) / rows, most), prepare_threads, 0,

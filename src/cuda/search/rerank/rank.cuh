@@ -38,7 +38,7 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
   const auto any = [&](std::int64_t at) { return element(args.rows.rows, args.rows.dtype, at); };
   const auto value = [&](std::int64_t at) { return args.queries.values[at]; };
   if constexpr (Rows * Queries == 1) {
-    // A pair by itself is seldom, and may be of a query without values (keeps_values).
+    // Pairs by themselves are rare, and their queries may have no values (keeps_values).
     run(any, [&](std::int64_t at) {
       return args.queries.values != nullptr ? value(at) : element(args.queries.rows, args.queries.dtype, at);
     });
