@@ -22,10 +22,13 @@ TEST(QueryRows, ARunIsTheListOfItsRows) {
     EXPECT_EQ(rows.front(), 7);
     EXPECT_EQ(rows.back(), 10);
     EXPECT_TRUE(rows.adjacent());
-    std::vector<std::int64_t> into;
-    const auto there = rows.listed(into);
-    EXPECT_EQ(std::vector<std::int64_t>(there.begin(), there.end()), list);
+    std::vector<std::int64_t> into = {1};
+    rows.copy_to(into);
+    EXPECT_EQ(into, list);
   }
+  EXPECT_EQ(listed.list().data(), list.data());
+  EXPECT_EQ(listed.list().size(), list.size());
+  EXPECT_TRUE(run.list().empty());
 }
 
 TEST(QueryRows, RowsInAnyOrderAreNoRun) {

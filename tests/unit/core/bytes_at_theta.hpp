@@ -1,6 +1,9 @@
 // What the tests of bounds of bytes share: one query and one row, and the least sum of products of a row that must stay, in long double.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <cmath>
+#include <cstdint>
 #include <random>
 
 #include "core/bound.hpp"
@@ -12,11 +15,12 @@ constexpr Real u64 = 0x1p-53L;
 
 class Random {
  public:
+  explicit Random(std::uint64_t seed = 42) : engine_(seed) {}
   double between(double low, double high) { return low + (high - low) * std::generate_canonical<double, 53>(engine_); }
   double magnitude(int low, int high) { return std::ldexp(between(1, 2), static_cast<int>(between(low, high))); }
 
  private:
-  std::mt19937_64 engine_{42};
+  std::mt19937_64 engine_;
 };
 
 /// One query and one row in bytes, and what the sum of their product would be.
@@ -52,6 +56,19 @@ inline Real int8_edge(const BoundModel& model, const Int8Pair& p) {
 /// The smallest whole sum of products whose t is not beyond the edge.
 inline Real int8_least(const BoundModel& model, const Int8Pair& p) {
   return ceill((static_cast<Real>(p.term) - int8_edge(model, p)) / p.unit);
+}
+
+/// It calls body(model, pair, least sum) for many pairs of distances and of products, until one fails.
+template <class Body>
+void each_pair_of_bytes(const Body& body) {
+  Random random;
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
+    for (int i = 0; i < 100000; ++i) {
+      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
+      const Int8Pair pair = draw_bytes(random, model.sum, i);
+      body(model, pair, int8_least(model, pair));
+      if (testing::Test::HasFatalFailure()) return;
+    }
 }
 
 }  // namespace vicinal

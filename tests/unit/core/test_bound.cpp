@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "bytes_at_theta.hpp"
@@ -429,19 +428,14 @@ TEST(Bound, MaximaOfATileAreOfAllItsRows) {
 }
 
 TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
-  Random random;
-  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
-    for (int i = 0; i < 100000; ++i) {
-      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const Int8Pair p = draw_bytes(random, model.sum, i);
-      const Real least = int8_least(model, p);
-      const std::int32_t seed = int8_bias(p.term, 1 / p.unit);
-      const std::int32_t limit =
-          int8_threshold(threshold_coeffs(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
-      const Real sum = least + static_cast<Real>(p.shift) + seed;
-      ASSERT_GE(sum, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit;
-      ASSERT_LT(sum - 3, limit) << metric_info(metric).name;
-    }
+  each_pair_of_bytes([](const BoundModel& model, const Int8Pair& p, Real least) {
+    const std::int32_t seed = int8_bias(p.term, 1 / p.unit);
+    const std::int32_t limit =
+        int8_threshold(threshold_coeffs(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
+    const Real sum = least + static_cast<Real>(p.shift) + seed;
+    ASSERT_GE(sum, limit) << metric_info(model.metric).name << " theta " << p.theta << " unit " << p.unit;
+    ASSERT_LT(sum - 3, limit) << metric_info(model.metric).name;
+  });
 }
 
 TEST(Bound, ProductsInBytesCoverTheCanonicalErrorAlone) {

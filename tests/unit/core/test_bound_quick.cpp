@@ -10,28 +10,23 @@ namespace vicinal {
 namespace {
 
 TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
-  Random random;
-  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
-    for (int i = 0; i < 100000; ++i) {
-      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const Int8Pair p = draw_bytes(random, model.sum, i);
-      const Real least = int8_least(model, p);
-      const ThresholdCoeffsF32 line = threshold_coeffs_f32(threshold_coeffs(model, p.theta, p.query_square, p.q));
-      const auto inverse = static_cast<float>(1 / p.unit);
-      for (const float most : {0x1p24F, most_quick_threshold}) {
-        if (!(fabsl(least) < most)) continue;  // sums are smaller
-        const std::int32_t seed = quick_bias(p.term, inverse, most),
-                           limit = quick_threshold(line, up32(p.r.e), up32(p.r.n), inverse, most);
-        ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit
-                                       << " most " << most;
-        const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e +
-                           static_cast<Real>(line.by_n) * (p.r.n + p.r.e)) /
-                          p.unit;
-        if (size < most / 4) {
-          ASSERT_LT(least + seed - 4 - size * 0x1p-18L, limit) << metric_info(metric).name;
-        }
+  each_pair_of_bytes([](const BoundModel& model, const Int8Pair& p, Real least) {
+    const ThresholdCoeffsF32 line = threshold_coeffs_f32(threshold_coeffs(model, p.theta, p.query_square, p.q));
+    const auto inverse = static_cast<float>(1 / p.unit);
+    for (const float most : {0x1p24F, most_quick_threshold}) {
+      if (!(fabsl(least) < most)) continue;  // sums are smaller
+      const std::int32_t seed = quick_bias(p.term, inverse, most),
+                         limit = quick_threshold(line, up32(p.r.e), up32(p.r.n), inverse, most);
+      ASSERT_GE(least + seed, limit) << metric_info(model.metric).name << " theta " << p.theta << " unit " << p.unit
+                                     << " most " << most;
+      const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e +
+                         static_cast<Real>(line.by_n) * (p.r.n + p.r.e)) /
+                        p.unit;
+      if (size < most / 4) {
+        ASSERT_LT(least + seed - 4 - size * 0x1p-18L, limit) << metric_info(model.metric).name;
       }
     }
+  });
   const float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
   for (const float most : {0x1p24F, most_quick_threshold})
     for (const float inverse : {1e-3F, 1.0F, 1e3F}) {

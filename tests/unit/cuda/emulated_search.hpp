@@ -97,6 +97,8 @@ struct Ask {
   bool graph = false;
   Precision precision = Precision::int8;
   bool there = false;  // results stay on the device
+  std::int64_t query_shift =
+      -1;  // queries of floats lie on the device, so many elements behind what is aligned; -1: on the host
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   bool wgmma = false;  // on a device of compute capability 9.0
   cuda::SpeculationRule speculation = {.few_queries = 0};
@@ -166,6 +168,13 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     device.usable = cuda::built_filters("90a-real", 90);
     plan.instruction_set = "wgmma";
   }
+  Points asked = queries;
+  float* shifted = nullptr;
+  if (ask.query_shift >= 0) {
+    shifted = static_cast<float*>(device.take((queries.rows * queries.cols + ask.query_shift) * 4));
+    std::memcpy(shifted + ask.query_shift, queries.data, static_cast<std::size_t>(queries.rows * queries.cols * 4));
+    asked = Points(shifted + ask.query_shift, DType::f32, queries.rows, queries.cols);
+  }
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));
@@ -178,7 +187,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   for (const Precision precision : {ask.precision, Precision::canonical}) {
     if (rows.empty() || (precision != Precision::canonical && !ask.filter)) continue;
     cuda::CudaSession<Device> session(device, spec, plan, precision, nullptr, thread_pool, answer.stats);
-    session.prepare_queries(queries, rows);
+    session.prepare_queries(asked, rows);
     sweep(session, corpus.rows, ask.chunk);
     std::vector<double> verified_radius(rows.size()), largest(rows.size());
     std::vector<std::int64_t> found(rows.size());
@@ -201,6 +210,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     device.give(out.ids);
     device.give(out.distances);
   }
+  if (shifted != nullptr) device.give(shifted);
   EXPECT_TRUE(rows.empty());
   return answer;
 }
