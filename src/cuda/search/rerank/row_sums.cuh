@@ -68,10 +68,14 @@ __device__ __forceinline__ double element_sums(const Ranking& args, const std::i
       (values != nullptr || is_aligned(args.queries.rows, 16))) {
     const auto* const all = static_cast<const float*>(args.rows.rows);
     const float *const a = all + rows[0] * dims, *const b = all + rows[1] * dims;
+    // A row's next lines are asked for four ahead, as its first four were (prefetch_rows): eight lanes share two rows, and each half asks for one.
+    constexpr int ahead = 4 * 32;
+    const float* const next = ((lane_index() & 4) != 0 ? b : a) + ahead;
     // Rows, against the query as it is kept.
     const auto run = [&](const auto& query_four) {
 #pragma unroll 1
       for (int col = first; col < dims; col += 32) {
+        if (col + ahead < dims) prefetch_line(next + col);
         const float4 one = *reinterpret_cast<const float4*>(a + col), two = *reinterpret_cast<const float4*>(b + col);
         double x[4];
         query_four(col, x);
