@@ -19,8 +19,10 @@ struct SpeculationRule {
   std::int64_t least_k = 16;                 // of fewer neighbours proved thresholds take no longer, but of
   std::int64_t few_queries = block_queries;  // at most, for which each further launch costs
   std::int64_t least_k_of_long_rows = 12;    // of more than a slab: parts would rank rows that are long
-  double deviations = 5;  // of a binomial distribution, beyond what is expected of evenly spread rows
-  double rows_besides = 4;
+  // Of a binomial distribution, beyond what is expected of evenly spread rows; and rows besides, since that of few rows is lopsided. For k from 8 to
+  // 1,000 the ranks are too small for one such query in a million at most.
+  double deviations = 5;
+  double rows_besides = 3;
   std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
   std::int64_t least_k_of_many = 8,
                many_queries = 4096;  // of so many, parts rank long enough for guesses to pay sooner
