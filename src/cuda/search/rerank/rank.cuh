@@ -60,7 +60,7 @@ __device__ __forceinline__ double pair_sums(const Ranking& args, Sum sum, const 
     sum_lanes<Sum::name, Rows, Queries>(args, rows, shifts, queries, lists); \
     break;
 #include "core/sums.def"
-    case Sum::none: break;  // refused when the search was opened
+    case Sum::none: return 0;  // refused when the search was opened
   }
   return join_of(sum) == Join::max ? lists_joined(lists, Larger{}) : lists_joined(lists, Plus{});
 }

@@ -30,7 +30,8 @@ __device__ __forceinline__ bool two_bytes_exclude(const SearchArgs& args, std::i
 }
 
 inline constexpr int refine_threads = 64;
-/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes a slot.
+/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes two slots, so that of three words that are
+/// loaded two are a row's.
 __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs args) {
   VICINAL_SHARED(unsigned, scratch, 260);
   // The query, and what it has.
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs a
     std::uint32_t of[4];
   };
   constexpr int batch = 4;  // of slabs that are loaded together
+  constexpr std::uint32_t pair = 2;
   const PreparedMatrix &rows = args.rows, &queries = args.queries;
   const std::int64_t position = blockIdx.x;
   const QueryState& state = args.states[position];
@@ -46,41 +48,51 @@ __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs a
   Slot* const slots = args.slots + position * args.capacity;
   const int chunk = lane_index() % 8, slabs = static_cast<int>(rows.width / 128);
   const auto threads = static_cast<std::uint32_t>(thread_count());
-  for (std::uint32_t from = 0; from < count; from += threads / 8) {
-    const std::uint32_t i = from + static_cast<std::uint32_t>(thread_index()) / 8;
-    const std::int64_t row = i < count ? slots[i].position : 0;
+  for (std::uint32_t from = 0; from < count; from += pair * threads / 8) {
+    const std::uint32_t at = from + pair * (static_cast<std::uint32_t>(thread_index()) / 8);
+    std::int64_t row[pair];
+#pragma unroll
+    for (std::uint32_t i = 0; i < pair; ++i) row[i] = at + i < count ? slots[at + i].position : 0;
     // The products of both of the query's bytes with a row's.
-    unsigned first = 0, second = 0;
+    unsigned first[pair] = {}, second[pair] = {};
     for (int begin = 0; begin < slabs; begin += batch) {
-      Words r[batch];
+      Words r[pair][batch];
 #pragma unroll
-      for (int s = 0; s < batch; ++s) {
-        r[s] = {};
-        if ((begin + s) * 128 + chunk * 16 < rows.dims)
-          r[s] = *reinterpret_cast<const Words*>(rows.bytes + chunk_at(rows, row, begin + s, chunk));
-      }
+      for (std::uint32_t i = 0; i < pair; ++i)
 #pragma unroll
-      for (int s = 0; s < batch; ++s) {
-        const std::int64_t at = chunk_at(queries, position, begin + s < slabs ? begin + s : 0, chunk);
-        const Words a = *reinterpret_cast<const Words*>(queries.bytes + at),
-                    b = *reinterpret_cast<const Words*>(queries.second_bytes + at);
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          first = add_byte_products<true>(a.of[w], r[s].of[w], first);
-          second = add_byte_products<true>(b.of[w], r[s].of[w], second);
+        for (int s = 0; s < batch; ++s) {
+          r[i][s] = {};
+          if ((begin + s) * 128 + chunk * 16 < rows.dims)
+            r[i][s] = *reinterpret_cast<const Words*>(rows.bytes + chunk_at(rows, row[i], begin + s, chunk));
         }
+#pragma unroll
+      for (int s = 0; s < batch; ++s) {
+        const std::int64_t of_query = chunk_at(queries, position, begin + s < slabs ? begin + s : 0, chunk);
+        const Words a = *reinterpret_cast<const Words*>(queries.bytes + of_query),
+                    b = *reinterpret_cast<const Words*>(queries.second_bytes + of_query);
+#pragma unroll
+        for (std::uint32_t i = 0; i < pair; ++i)
+#pragma unroll
+          for (int w = 0; w < 4; ++w) {
+            first[i] = add_byte_products<true>(a.of[w], r[i][s].of[w], first[i]);
+            second[i] = add_byte_products<true>(b.of[w], r[i][s].of[w], second[i]);
+          }
       }
     }
 #pragma unroll
-    for (int h = 4; h > 0; h /= 2) {
-      first += __shfl_xor_sync(all_lanes, first, h);
-      second += __shfl_xor_sync(all_lanes, second, h);
-    }
-    if (chunk != 0 || i >= count) continue;
-    // What they exclude is marked.
-    if (two_bytes_exclude(args, position, row, static_cast<int>(first), static_cast<int>(second),
-                          state.threshold_filter))
-      slots[i].position = excluded_position;
+    for (std::uint32_t i = 0; i < pair; ++i)
+#pragma unroll
+      for (int h = 4; h > 0; h /= 2) {
+        first[i] += __shfl_xor_sync(all_lanes, first[i], h);
+        second[i] += __shfl_xor_sync(all_lanes, second[i], h);
+      }
+    // What they exclude is marked: of each of the two by a lane of its own.
+    const bool mine = chunk < static_cast<int>(pair) && at + static_cast<std::uint32_t>(chunk) < count;
+    if (!mine) continue;
+    const bool other = chunk != 0;
+    if (two_bytes_exclude(args, position, other ? row[1] : row[0], static_cast<int>(other ? first[1] : first[0]),
+                          static_cast<int>(other ? second[1] : second[0]), state.threshold_filter))
+      slots[at + static_cast<std::uint32_t>(chunk)].position = excluded_position;
   }
   __syncthreads();
   const std::uint32_t left =
