@@ -23,11 +23,16 @@ list(REMOVE_DUPLICATES search_path)
 set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal INSTALL_RPATH "${search_path}")
 target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt SQLite::SQLite3)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
-if(SKBUILD)  # ccache has nothing for precompiled headers of a folder that is made for one wheel
-  target_compile_options(vicinal_cli PRIVATE -O1)
-else()
-  vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)
-endif()
+# Its time goes into headers of others, not into arithmetic: what subcommands share is compiled several files at a time. They themselves give the same
+# names to what each of them does, and stay alone.
+target_compile_options(vicinal_cli PRIVATE -O1)
+set_target_properties(vicinal_cli PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+foreach(source IN LISTS VICINAL_CLI_SOURCES)
+  file(STRINGS ${source} subcommand REGEX "^Command register_" LIMIT_COUNT 1)
+  if(subcommand)
+    set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endforeach()
 install(TARGETS vicinal_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
 
 if(VICINAL_BUILD_MAN)

@@ -20,10 +20,11 @@ set(VICINAL_OPTIMIZE "-O2" CACHE STRING "Optimisation and debug information of a
 set(CMAKE_CXX_FLAGS_RELEASE "${VICINAL_OPTIMIZE}")
 
 # The sloppiness is what ccache asks for where headers are precompiled. That it reads what the compiler says it included, and does
-# not preprocess first, saves a tenth of a build from nothing.
+# not preprocess first, saves a tenth of a build from nothing. What a build writes for several files that are compiled at a time has a path
+# relative to the build, so that another build of the tree (the wheel's) gets what this one compiled.
 find_program(VICINAL_CCACHE ccache)
 if(VICINAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_BASEDIR=${PROJECT_BINARY_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros
       ${VICINAL_CCACHE})
 endif()
 

@@ -57,22 +57,26 @@ if(VICINAL_OPTIMIZE STREQUAL "-O2")
   set_property(SOURCE ${VICINAL_WARPING} APPEND PROPERTY COMPILE_OPTIONS "-O3")
 endif()
 
-# Half of the time to compile the library goes into the standard's headers. Only where a sanitizer is in are files compiled
-# several at a time, over precompiled headers: both lie in the build's own folder, so ccache could not give what one
-# build compiled to another, the wheel's. The formats stay alone: they give the same names to what each of them does.
+# Half of the time to compile the library goes into the standard's headers, so eight files are compiled at a time. The formats stay alone: they
+# give the same names to what each of them does; so do the plain twins of the files above.
+set_target_properties(vicinal_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+file(GLOB_RECURSE alone CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_plain.cpp)
+foreach(source IN LISTS VICINAL_SOURCES)
+  file(STRINGS ${source} format REGEX "^const Format [a-z0-9]+_format" LIMIT_COUNT 1)
+  if(format)
+    list(APPEND alone ${source})
+  endif()
+endforeach()
+# The unit tests have the linker send calls of what plugin.cpp defines to devices that are made up: calls from other files. session.cpp would lie
+# beside selection, which has a `before` of its own; threshold.cpp has many instantiations.
+foreach(stem backend/plugin cpu/session cpu/select/threshold)
+  list(APPEND alone ${PROJECT_SOURCE_DIR}/src/${stem}.cpp)
+endforeach()
+set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+# Where a sanitizer is in, headers are precompiled besides. Elsewhere they are not: they lie in the build's own folder, so ccache could not give what
+# one build compiled to another, the wheel's.
 if(VICINAL_SANITIZE)
-  set_target_properties(vicinal_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  # The unit tests have the linker send calls of what this file defines to devices that are made up: calls from other files.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/plugin.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  foreach(source IN LISTS VICINAL_SOURCES)
-    file(STRINGS ${source} format REGEX "^const Format [a-z0-9]+_format" LIMIT_COUNT 1)
-    if(format)
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    endif()
-  endforeach()
-  # One that would lie beside selection, which has a `before` of its own; and one of many instantiations.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cpu/session.cpp ${PROJECT_SOURCE_DIR}/src/cpu/select/threshold.cpp PROPERTIES
-    SKIP_UNITY_BUILD_INCLUSION ON)
   target_precompile_headers(vicinal_objects PRIVATE <algorithm> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional>
                             <limits> <memory> <new> <optional> <span> <string> <string_view> <utility> <vector>)
   target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
