@@ -1,0 +1,52 @@
+"""Searches of every kernel of the filter, thousands of times: each has the bits of the first. For a build with -DVICINAL_CUDA_DELAYS=ON, in which
+warps wait at random before what orders them, beside one without; the lines of both must be the same.
+
+    VICINAL_KNN_ENGINE=lib/libknn_engine.so python3 tests/kernels/same_bits.py [--searches 10000]
+
+Prints a line a case: its name, how many searches had other bits than the first, and a hash of those. Exits 1 where one had. Needs torch, a CUDA
+device and the engine of bench/knn_cuda.py.
+"""
+
+import argparse
+import hashlib
+import pathlib
+import sys
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import knn_cuda
+
+CASES = {  # name: rows, queries, columns, k, kind of data
+    "groups-k10": (65536, 2048, 128, 10, "gaussian"), "groups-k100": (65536, 1024, 128, 100, "gaussian"), "groups-64d": (65536, 1024, 64, 20, "gaussian"),
+    "groups-u8": (65536, 2048, 128, 10, "u8"), "groups-sorted": (65536, 1024, 64, 16, "sorted"), "groups-heavy": (32768, 1024, 128, 10, "heavy"),
+    "slabs-256d": (32768, 1024, 256, 15, "gaussian"), "slabs-784d": (32768, 1024, 784, 15, "gaussian"), "slabs-u8": (32768, 1024, 784, 15, "digits"),
+    "few-1": (131072, 1, 128, 10, "gaussian"), "few-16": (131072, 16, 128, 10, "gaussian"), "few-17": (131072, 17, 128, 10, "gaussian"),
+    "q128": (131072, 128, 128, 10, "gaussian"), "clusters": (65536, 1024, 64, 10, "clusters-5"), "equal": (32768, 512, 64, 10, "equal"),
+    "k2000": (32768, 256, 128, 2000, "gaussian"),
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--searches", type=int, default=10_000)
+    each = -(-parser.parse_args().searches // len(CASES))
+    engine, others = knn_cuda.Engine(), 0
+    for name, (n, q, d, k, kind) in CASES.items():
+        x, y = knn_cuda.make(kind, n, d, 11), knn_cuda.make(kind, q, d, 12)
+        corpus, _ = engine.prepare(x)
+        lists = [(torch.empty(q, k, dtype=torch.int64, device="cuda"), torch.empty(q, k, dtype=torch.float32, device="cuda")) for _ in range(2)]
+        engine.search(corpus, y, k, *lists[0])
+        differing = torch.zeros((), dtype=torch.int64, device="cuda")
+        for _ in range(each):
+            engine.search(corpus, y, k, *lists[1])
+            differing += ((lists[0][0] != lists[1][0]).any() | (lists[0][1] != lists[1][1]).any()).long()
+        engine.lib.knn_forget(corpus)
+        others += int(differing)
+        digest = hashlib.sha256(lists[0][0].cpu().numpy().tobytes() + lists[0][1].cpu().numpy().tobytes()).hexdigest()[:16]
+        print(f"{name} {int(differing)} of {each} {digest}", flush=True)
+    return int(others > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
