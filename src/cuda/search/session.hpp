@@ -241,7 +241,8 @@ class CudaSession final : public Session {
              .out_k = out.k,
              .filters = filters_,
              .full_lists = spec_.filter.uniform(),
-             .speculative = speculates_};
+             .speculative = speculates_,
+             .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)};
     f.own_rows = there;
     f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.reserve(count * out.k);

@@ -266,6 +266,30 @@ TEST(CudaManyRows, LongListsLabelsAndVanishedProductsInWideWords) {
   EXPECT_EQ(counted[0], counted[1]);
 }
 
+TEST(CudaManyRows, KeysOfZeroAreOfEqualRowsOrOfDistancesThatVanish) {
+  // A row is the query, or differs by the least that an element can in its last column: the first are at zero, the others are not, but for squares.
+  const std::int64_t columns = 5, count = 600;
+  std::vector<float> rows(count * columns, 0.0F);
+  std::vector<double> wide(count * columns, 0.0);
+  for (std::int64_t row = 0; row < count; ++row) {
+    if (row % 3 > 0) rows[row * columns + columns - 1] = static_cast<float>(row % 3) * 0x1p-149F;
+    if (row % 3 > 0) wide[row * columns + columns - 1] = row % 3 == 1 ? 1e-200 : 1e-300;
+  }
+  const std::vector<float> query(columns, 0.0F);
+  const std::vector<double> wide_query(columns, 0.0);
+  for (const Metric metric : {Metric::euclidean, Metric::l1, Metric::linf, Metric::sqeuclidean})
+    for (const bool filter : {true, false}) {
+      const Ask ask{.options = {.k = 250, .metric = metric}, .filter = filter};
+      compare(view(rows, columns), view(query, columns), ask);
+      const Answer got = by_device(view(rows, columns), view(query, columns), ask);
+      const bool vanish = metric == Metric::sqeuclidean;
+      EXPECT_EQ(got.result.distance(0, 199), 0);
+      EXPECT_EQ(got.result.distance(0, 200), vanish ? 0 : 0x1p-149);
+      compare(Points(wide.data(), DType::f64, count, columns), Points(wide_query.data(), DType::f64, 1, columns), ask,
+              1);
+    }
+}
+
 TEST(CudaManyRows, MatchesOfADeviceWithWideWords) {
   const std::int64_t columns = 37;
   const std::vector<float> corpus = gaussian(34, 260 * columns, 2), queries = gaussian(35, 4 * columns, 2);

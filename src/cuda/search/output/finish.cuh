@@ -20,7 +20,12 @@ struct Finish {
   std::int64_t pieces = 1;   // warps that share a query's row
   bool full_lists = true;    // every query has k rows that may answer it: a shorter list has lost them to infinity
   bool speculative = false;  // thresholds were guessed
+  bool zeros_are_exact = false;
 };
+/// Whether a key of zero is always of a value that is +0: of distances in the unit of the elements, where two that differ do so by 2^-149 at least.
+constexpr bool zeros_are_exact(Metric metric, DType rows, DType queries) {
+  return row_of(metric).triangle == Triangle::distance && rows != DType::f64 && queries != DType::f64;
+}
 /// Facts of a query that is to be searched again: a largest error that no query has.
 inline constexpr double missed_mark = -1;
 
@@ -87,7 +92,7 @@ __global__ void finish_queries(Finish f) {
     if (i < have) {
       const double key = Words::key(best[i]);
       if (!is_finite(key)) atomicAdd(&args.counters->infinite_keys, 1u);
-      again = key == 0 && sums;
+      again = key == 0 && sums && !f.zeros_are_exact;
       gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
       if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
     } else if (i < f.out_k) {

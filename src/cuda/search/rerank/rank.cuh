@@ -53,14 +53,14 @@ __device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_
 template <int Rows, int Queries>
 __device__ __forceinline__ double pair_sums(const Ranking& args, Sum sum, const std::int64_t (&rows)[Rows],
                                             const double (&shifts)[Rows], const std::int64_t (&queries)[Queries]) {
-  double lists[Rows * Queries];
+  double lists[Rows * Queries] = {};
   switch (sum) {
 #define SUM(name, join)                                                      \
   case Sum::name:                                                            \
     sum_lanes<Sum::name, Rows, Queries>(args, rows, shifts, queries, lists); \
     break;
 #include "core/sums.def"
-    case Sum::none: return 0;  // refused when the search was opened
+    case Sum::none: break;  // refused when the search was opened
   }
   return join_of(sum) == Join::max ? lists_joined(lists, Larger{}) : lists_joined(lists, Plus{});
 }
