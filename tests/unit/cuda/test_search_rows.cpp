@@ -330,11 +330,11 @@ TEST(CudaManyRows, MemoryOfWideWordsIsPlanned) {
 TEST(CudaSearch, QueriesAreRankedFromAnyAddress) {
   for (const std::int64_t dims : {128, 132, 129})
     for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::cosine, Metric::correlation}) {
-      const std::vector<float> corpus = gaussian(61, 900 * dims), queries = gaussian(62, 300 * dims);
+      const std::vector<float> corpus = gaussian(61, 500 * dims), queries = gaussian(62, 300 * dims);
       for (const std::int64_t shift : {0, 1, 2}) {
         SCOPED_TRACE(testing::Message() << dims << " columns, " << static_cast<int>(metric) << ", shift " << shift);
         compare(view(corpus, dims), view(queries, dims),
-                {.options = {.k = 5, .metric = metric}, .slots = 900, .query_shift = shift});
+                {.options = {.k = 5, .metric = metric}, .slots = 500, .query_shift = shift});
         if (sampled()) break;
       }
     }
