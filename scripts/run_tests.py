@@ -1,4 +1,4 @@
-"""Every test of a commit, step by step, as many at a time as there are cores and one: `make test`, and so CI.
+"""Every test of a commit, step by step, as many at a time as there are cores: `make test`, and so CI.
 
 A step is a build or a runner; each runner's own counts are added up (gtest JSON, JUnit files of ctest and pytest,
 or a closing "N passed, N failed"). A runner that dies, times out or reports no test counts as one failure. Logs stay
@@ -23,7 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "test-logs"
 CORES = os.cpu_count() or 1
-AT_ONCE = CORES + 1  # steps: those that wait, for processes and for time, leave a core to another
 PYTHON = ROOT / ".venv" / "bin" / "python"
 COMMAND = ROOT / "build" / "bin" / "vicinal"
 # The share of the generated cases that `make test` runs; --scale 1 runs all. A sanitizer build runs of the tests those that
@@ -162,12 +161,12 @@ def run(step, started):
 
 
 def run_all(steps):
-    """Every step after those that it needs, AT_ONCE at a time, so that none waits for the last file of a build or the longest test of a step; the outcomes
-    by name."""
+    """Every step after those that it needs, as many at a time as there are cores, so that none waits for the last file of a build
+    or the longest test of a step; the outcomes by name."""
     outcomes, running, started = {}, {}, []
     waiting = list(steps)
     named = {step.name for step in steps}
-    pool = ThreadPoolExecutor(AT_ONCE)
+    pool = ThreadPoolExecutor(CORES)
     try:
         while waiting or running:
             for step in list(waiting):
@@ -176,7 +175,7 @@ def run_all(steps):
                     outcomes[step.name] = Outcome(failed=1)
                     print(f"{step.name:18} not possible: {' or '.join(broken)} failed", flush=True)
                     waiting.remove(step)
-                elif len(running) < AT_ONCE and all(need in outcomes or need not in named for need in step.needs):
+                elif len(running) < CORES and all(need in outcomes or need not in named for need in step.needs):
                     running[pool.submit(run, step, started)] = step
                     waiting.remove(step)
             for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -251,46 +251,49 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
   return facts;
 }
 
-/// Checks rows of the corpus, takes their norms and sizes: eight lanes a row.
-template <class Columns>
-__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
-  const PreparedMatrix& matrix = args.matrix;
+/// take(row, there) of each row of a matrix by eight lanes of the grid. All lanes of a warp go on together: beyond the last row it is that one again, and not there.
+template <class Take>
+__device__ __forceinline__ void each_row_by_eight(const PreparedMatrix& matrix, const Take& take) {
   const std::int64_t each = thread_count() / row_lanes, step = static_cast<std::int64_t>(gridDim.x) * each;
   for (std::int64_t from = static_cast<std::int64_t>(blockIdx.x) * each; from < matrix.count; from += step) {
     const std::int64_t mine = from + thread_index() / row_lanes;
     const bool there = mine < matrix.count;
-    const std::int64_t row = there ? mine : matrix.count - 1;
+    take(there ? mine : matrix.count - 1, there);
+  }
+}
+
+/// Checks rows of the corpus, takes their norms and sizes: eight lanes a row.
+template <class Columns>
+__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
+  const PreparedMatrix& matrix = args.matrix;
+  each_row_by_eight(matrix, [&](std::int64_t row, bool there) {
     const Columns columns(matrix, row);
     const RowFacts facts = needs_norms(args.model.metric) ? facts_of_unit_row(args, columns, row, there)
                            : args.filters                 ? facts_of_row<true>(args, columns)
                                                           : facts_of_row<false>(args, columns);
-    if (!there || lane_index() % row_lanes != 0) continue;
+    if (!there || lane_index() % row_lanes != 0) return;
     const bool fit = facts.finite && facts.in_range;
     if (!fit) atomicAdd(&args.counters->bad_rows, 1u);
     // Beyond single precision a size is its largest number.
     if (args.squares != nullptr)
       args.squares[row] = facts.square == facts.square ? facts.square : static_cast<float>(infinite);
     if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
-  }
+  });
 }
 /// Checks queries of which nothing but their size is asked, with the corpus's scale: eight lanes a query.
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) measure_plain_queries(Prepare args) {
   const PreparedMatrix& matrix = args.matrix;
-  const std::int64_t each = thread_count() / row_lanes, step = static_cast<std::int64_t>(gridDim.x) * each;
-  for (std::int64_t from = static_cast<std::int64_t>(blockIdx.x) * each; from < matrix.count; from += step) {
-    const std::int64_t mine = from + thread_index() / row_lanes;
-    const bool there = mine < matrix.count;
-    const std::int64_t row = there ? mine : matrix.count - 1;
+  each_row_by_eight(matrix, [&](std::int64_t row, bool there) {
     const RowFacts facts = facts_of_row<true, true>(args, Columns(matrix, row));
-    if (!there || lane_index() % row_lanes != 0) continue;
+    if (!there || lane_index() % row_lanes != 0) return;
     if (!facts.finite) atomicAdd(&args.counters->bad_queries, 1u);
     const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),
                filterable = args.transform.usable && facts.finite && !far;
     matrix.scales[row] = args.transform.scale;
     matrix.filterable[row] = filterable;
     matrix.sizes[row] = filterable && is_finite(facts.size) ? up32(facts.size) : 0.0f;
-  }
+  });
 }
 /// Rows `which` of a table side by side, a block each.
 struct GatherRows {
