@@ -27,7 +27,7 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 COMMAND = ROOT / "build" / "bin" / "vicinal"
 # The share of the generated cases that `make test` runs; --scale 1 runs all. A sanitizer build runs of the tests those that
 # touch what the tool can see, and `make asan` and `make tsan` everything.
-REDUCED = {"cpu": "0.2", "unit": "0.12", "mutants": "0.15", "asan": "0.05", "tsan": "0.02"}
+REDUCED = {"cpu": "0.2", "unit": "0.12", "mutants": "0.1", "asan": "0.05", "tsan": "0.02"}
 REDUCED_TESTS = {
     "asan": "-Oracle.*:Adversarial.*Quarter:Shapes.Sampled*:Strings.LongTexts*:Threads.*:*Graph.EverySetting*:Filters.GroupsOfRows*:Select.EveryAlgorithm*:"
             "PlanOfMemory.*:AdversarialLists.*:*Paths.EveryLayout*:"
