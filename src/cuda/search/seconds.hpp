@@ -24,7 +24,7 @@ struct Rates {
       shared_pinned_bytes =
           9.5e10;  // to all devices at once: 2 H100 of one host with 32 cores, of which some copy 5.5e10 and some 8.4e10; several_gpus.csv
   double a_chunk = 0.1e-3, a_chunk_query = 1e-8;  // of a corpus that arrives while it is searched
-  double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 8e-13,
+  double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 1.9e-12,
          line_element = 6e-12;  // of rows that are packed for this search: as tiles, of bytes that stay whole, as lines
   double measured_element = 1.8e-12, read_bytes = 3.8e12;    // of rows whose norms are taken; a second, at most
   double difference = 1.2e-13;                               // a pair and column of a filter in single precision
@@ -32,12 +32,14 @@ struct Rates {
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
-  // The same where thresholds are guessed: a query of floats, a query and root of k, byte of a neighbour, in lists of global memory too. 2026-11-24,
-  // knn_cuda.csv.
-  double guessed_query = 5.9e-8, guessed_root = 6.9e-9, guessed_byte = 5.3e-13, guessed_long_byte = 9e-13;
-  // Tiles whose groups of rows are tested (filter/int8_wgmma_groups.cuh), of half a slab, of one, and of more a slab.
+  // The same where thresholds are guessed: a query of floats, one whose candidates two bytes refine, a query and root of k, byte of a neighbour, in lists
+  // of global memory too. 2026-11-27, knn_cuda.csv.
+  double guessed_query = 5.9e-8, refined_query = 3e-8, guessed_root = 6.9e-9, guessed_byte = 5.3e-13,
+         guessed_long_byte = 9e-13;
+  // Tiles whose groups of rows are tested (filter/int8_wgmma_groups.cuh), of half a slab, of one, and of more a slab, of which
+  // steps of 32 columns beyond the last are left out.
   double grouped_half = 3.3e-9, grouped_tile = 4.9e-9, grouped_slab = 4.8e-9;
-  double few_call = 4.5e-5,
+  double few_call = 6e-5,
          few_pair = 2.6e-12;  // of a few queries of a kept corpus (few/search.cuh), beside reading it
   double resident_pair = 8e-12,
          resident_element = 1.2e-13;  // of the canonical precision, of rows that stay in registers
@@ -64,7 +66,8 @@ inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queri
                         : dims <= 64  ? rates.grouped_half
                         : dims <= 128 ? rates.grouped_tile
                                       : rates.grouped_slab;
-    return tile * std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
+    const double slabs = groups && dims > 128 ? std::ceil(d / 32) / 4 : std::ceil(d / 128);
+    return tile * std::ceil(q / block_queries) * std::ceil(n / tile_rows) * slabs;
   }
   const double difference = !in_codes(precision)  ? rates.difference
                             : sum == Sum::largest ? rates.largest_byte
@@ -125,10 +128,12 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   const auto k = static_cast<double>(problem.k);
   if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
       at_once(plan, problem.corpus.rows, problem.prepared))
-    return seconds +
-           q * ((dtype_size(problem.corpus.dtype) > 1 ? rates.guessed_query : 0.0) + rates.guessed_root * std::sqrt(k) +
-                (problem.k > most_shared_k ? rates.guessed_long_byte : rates.guessed_byte) * k * d *
-                    static_cast<double>(dtype_size(problem.corpus.dtype)));
+    return seconds + q * ((refines(precision, problem.corpus.dtype, problem.corpus.cols) ? rates.refined_query
+                           : dtype_size(problem.corpus.dtype) > 1                        ? rates.guessed_query
+                                                                                         : 0.0) +
+                          rates.guessed_root * std::sqrt(k) +
+                          (problem.k > most_shared_k ? rates.guessed_long_byte : rates.guessed_byte) * k * d *
+                              static_cast<double>(dtype_size(problem.corpus.dtype)));
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }

@@ -54,12 +54,6 @@ struct CudaPreparedCorpus final : PreparedCorpus {
   mutable std::shared_ptr<void> workspaces;
 };
 
-/// Whether rows of this type that the first bytes do not exclude are refined with the queries' second bytes before they are ranked: rows of
-/// more than a slab, four times as long as their bytes.
-constexpr bool refines(Precision precision, DType dtype, std::int64_t dims) {
-  return precision == Precision::int8 && dtype == DType::f32 && dims > 128;
-}
-
 inline constexpr std::int64_t most_byte_sum_dims = 65536;  // 255^2 times as many columns are less than 2^32
 /// Sums whose terms are whole numbers of at most 255^2 where columns are bytes.
 constexpr bool sums_whole(Sum sum) {
