@@ -94,6 +94,26 @@ inline bool few_at_once(const Plan& plan, const ProblemShape& problem, Precision
          problem.corpus.rows > (few_tiles - 1) * tile_rows;
 }
 
+/// It returns the seconds in which what passes a filter of int8, or of tensor cores, is ranked.
+inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Precision precision) {
+  constexpr Rates rates;
+  const auto k = static_cast<double>(problem.k), d = static_cast<double>(problem.corpus.cols),
+             q = static_cast<double>(problem.queries.rows);
+  const bool in_memory = problem.k > most_shared_k;  // lists
+  const bool guessed = guesses(precision, filter_sum_of(problem.metric)) &&
+                       SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
+                       at_once(plan, problem.corpus.rows, problem.prepared);
+  if (!guessed)
+    return q * ((in_memory ? rates.reranked_long : rates.reranked) * std::sqrt(k) + rates.neighbor_element * k * d);
+  const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
+  const bool refined = refines(precision, problem.corpus.dtype, problem.corpus.cols);
+  return q * ((refined    ? rates.refined_query
+               : size > 1 ? rates.guessed_query
+                          : 0.0) +
+              rates.guessed_root * std::sqrt(k) +
+              (in_memory ? rates.guessed_long_byte : rates.guessed_byte) * k * d * size);
+}
+
 /// It returns the seconds of all that the device does but to fetch the corpus.
 inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   constexpr Rates rates;
@@ -125,17 +145,7 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols,
                                !problem.range && problem.filter_bytes == 0);
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
-  const auto k = static_cast<double>(problem.k);
-  if (guesses(precision, sum) && SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
-      at_once(plan, problem.corpus.rows, problem.prepared))
-    return seconds + q * ((refines(precision, problem.corpus.dtype, problem.corpus.cols) ? rates.refined_query
-                           : dtype_size(problem.corpus.dtype) > 1                        ? rates.guessed_query
-                                                                                         : 0.0) +
-                          rates.guessed_root * std::sqrt(k) +
-                          (problem.k > most_shared_k ? rates.guessed_long_byte : rates.guessed_byte) * k * d *
-                              static_cast<double>(dtype_size(problem.corpus.dtype)));
-  return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
-                        rates.neighbor_element * k * d);
+  return seconds + ranking_seconds(plan, problem, precision);
 }
 
 inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
