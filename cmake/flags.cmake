@@ -24,7 +24,11 @@ set(CMAKE_CXX_FLAGS_RELEASE "${VICINAL_OPTIMIZE}")
 # relative to the build, so that another build of the tree (the wheel's) gets what this one compiled.
 find_program(VICINAL_CCACHE ccache)
 if(VICINAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_BASEDIR=${PROJECT_BINARY_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros
+  set(base CCACHE_BASEDIR=${PROJECT_BINARY_DIR})
+  if(DEFINED ENV{CCACHE_BASEDIR})
+    set(base)  # who shares a cache between checkouts has one of their own
+  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 ${base} CCACHE_SLOPPINESS=pch_defines,time_macros
       ${VICINAL_CCACHE})
 endif()
 

@@ -8,6 +8,7 @@ A tool that is missing is a fault: the tree's check alone passes over the format
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -42,8 +43,16 @@ def run(*command):
     return (done.stdout + done.stderr).strip() or "failed without a word" if done.returncode else ""
 
 
+def each_source(entry):
+    """The compile commands of the sources that one of them compiles at a time: itself, or what a file that the build wrote includes."""
+    if "/Unity/" not in entry["file"]:
+        return [entry]
+    sources = re.findall(r'^#include "(.+)"$', Path(entry["file"]).read_text(), re.MULTILINE)
+    return [entry | {"file": source, "command": entry["command"].replace(entry["file"], source)} for source in sources]
+
+
 def commands():
-    """A folder with the build's compile commands, in which precompiled headers are plain ones: clang reads none of g++'s."""
+    """A folder with the build's compile commands, a line a source, in which precompiled headers are plain ones: clang reads none of g++'s."""
     folder = ROOT / "build" / "lint"
     folder.mkdir(exist_ok=True)
     text = (ROOT / "build" / "compile_commands.json").read_text()
@@ -51,7 +60,8 @@ def commands():
         plain = folder / f"precompiled{number}.hxx"
         plain.write_text(Path(header).read_text())
         text = text.replace(f"-include {header}", f"-include {plain}")
-    (folder / "compile_commands.json").write_text(text)
+    entries = [source for entry in json.loads(text) for source in each_source(entry)]
+    (folder / "compile_commands.json").write_text(json.dumps(entries, indent=1))
     return folder
 
 

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace vicinal {
 
 /// A thread that is made while a SignalsBlocked is there takes no signals but those of its own faults. The calling thread has its mask back in the end.

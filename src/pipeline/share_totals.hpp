@@ -7,6 +7,7 @@
 
 #include "core/text.hpp"
 #include "pipeline/multi_device.hpp"
+#include "pipeline/walk.hpp"
 
 namespace vicinal {
 

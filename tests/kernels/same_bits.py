@@ -1,4 +1,4 @@
-"""Searches of every kernel of the filter, thousands of times: each has the bits of the first. For a build with -DVICINAL_CUDA_DELAYS=ON, in which
+"""Searches by the kernels of compute capability 9.0, thousands of times: each has the bits of the first. For a build with -DVICINAL_CUDA_DELAYS=ON, in which
 warps wait at random before what orders them, beside one without; the lines of both must be the same.
 
     VICINAL_KNN_ENGINE=lib/libknn_engine.so python3 tests/kernels/same_bits.py [--searches 10000]

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/search.hpp"
+#include "core/text.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/kernel.hpp"

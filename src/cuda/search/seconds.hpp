@@ -106,7 +106,7 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
   if (!guessed)
     return q * ((in_memory ? rates.reranked_long : rates.reranked) * std::sqrt(k) + rates.neighbor_element * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
-  const bool refined = refines(precision, problem.corpus.dtype, problem.corpus.cols);
+  const bool refined = !in_memory && refines(precision, problem.corpus.dtype, problem.corpus.cols);
   return q * ((refined    ? rates.refined_query
                : size > 1 ? rates.guessed_query
                           : 0.0) +

@@ -6,6 +6,7 @@
 
 #include "core/bound.hpp"
 #include "core/precision.hpp"
+#include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {
 

@@ -20,7 +20,7 @@ struct SpeculationRule {
   std::int64_t few_queries = block_queries;  // at most, for which each further launch costs
   std::int64_t least_k_of_long_rows = 12;    // of more than a slab: parts would rank rows that are long
   // Of a binomial distribution, beyond what is expected of evenly spread rows; and rows besides, since that of few rows is lopsided. For k from 8 to
-  // 1,000 the ranks are too small for one such query in a million at most.
+  // 1,000 the ranks are too small for about one such query in a million at most.
   double deviations = 5;
   double rows_besides = 3;
   std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes

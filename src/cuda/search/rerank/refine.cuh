@@ -30,8 +30,8 @@ __device__ __forceinline__ bool two_bytes_exclude(const SearchArgs& args, std::i
 }
 
 inline constexpr int refine_threads = 64;
-/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes two slots, so that of three words that are
-/// loaded two are a row's.
+/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes two slots, so that of four words that are
+/// loaded two are of rows, where one of three was.
 __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs args) {
   VICINAL_SHARED(unsigned, scratch, 260);
   // The query, and what it has.
