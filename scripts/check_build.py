@@ -50,7 +50,7 @@ def headers():
         source = path.with_suffix(".cpp")
         if os.path.relpath(source, ROOT) not in compiled:
             return False
-        first = re.search(r'^#include [<"](.+)[>"]$', source.read_text(), re.MULTILINE) if source.exists() else None
+        first = re.search(r'^#include [<"](.+)[>"]$', source.read_text(), re.MULTILINE)
         return first is not None and first[1].endswith(path.name)
 
     nvcc = shutil.which("nvcc")
