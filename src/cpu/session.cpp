@@ -19,9 +19,8 @@ bool tree_answers(const SearchPlan& plan, std::int64_t rows, bool range) noexcep
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), bits_(set.bit_kernels()), int8_(find_host_precision(precision)->codes(set)),
-      precision_(precision), spec_(spec), plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool),
-      stats_(stats), transform_(std::move(chosen)),
+    : kernels_(set.floats), bits_(set.bit_kernels()), precision_(precision), spec_(spec), plan_(plan),
+      prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats), transform_(std::move(chosen)),
       rank_scratch_(thread_pool,
                     [&spec] {
                       const Points& corpus = spec.corpus;
@@ -30,6 +29,8 @@ CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const 
       filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }),
       bit_scratch_(thread_pool,
                    [&] { return std::make_unique<BitScratch>(kernels_, spec_.corpus, plan_.query_block, spec_.k); }) {
+  if (const Int8Kernels* codes = find_host_precision(precision)->codes(set); codes != nullptr)
+    int8_ = codes->serving(plan.query_batch);
   if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();

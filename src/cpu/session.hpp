@@ -66,7 +66,7 @@ class CpuSession final : public Session {
 
   const Kernels& kernels_;
   const BitKernels& bits_;
-  const Int8Kernels* int8_;  // null but on a precision of codes
+  const Int8Kernels* int8_ = nullptr;  // null but on a precision of codes
   Precision precision_;
   const SearchSpec& spec_;
   const SearchPlan& plan_;

@@ -36,8 +36,11 @@ class Fitter {
   void fit() {
     const std::int64_t queries = std::max<std::int64_t>(problem_.queries.rows, 1);
     const int threads = plan_.threads;
-    shape(std::min(queries, lanes_), problem_.prepared ? rows_ : tile_, 1, true);
-    plan_.minimum_bytes = plan_.peak_bytes;
+    plan_.minimum_bytes = INT64_MAX;
+    for (const std::int64_t rows : least_chunks()) {
+      shape(std::min(queries, lanes_), rows, 1, true);
+      plan_.minimum_bytes = std::min(plan_.minimum_bytes, plan_.peak_bytes);
+    }
     if (proposal_.symmetric_tiles > 0) {
       if (shape_symmetric(threads)) return;
       // Bytes take more slots; where floats alone would fit, their tiles serve both sides.
@@ -62,11 +65,18 @@ class Fitter {
       for (std::int64_t rows = stream_rows; rows >= tile_; rows /= 4)
         if (stream(std::min(rows_, rounded_up(rows, tile_)), queries, threads)) return;
     }
-    if (shape(std::min(queries, lanes_), problem_.prepared ? rows_ : tile_, 1, true)) return;
+    for (const std::int64_t rows : least_chunks())
+      if (shape(std::min(queries, lanes_), rows, 1, true)) return;
     fail_budget(plan_, "lower k");
   }
 
  private:
+  /// The chunks of which one takes the least memory: a tile of rows, or all of them where a tree of all writes answers as they are found.
+  std::vector<std::int64_t> least_chunks() const {
+    if (problem_.prepared) return {rows_};
+    if (plan_.techniques.kd_tree && rows_ <= largest_chunk) return {tile_, rows_};
+    return {tile_};
+  }
   /// The corpus at once, and as many queries as fit; false when that is less than `least` of them.
   bool take_whole(std::int64_t queries, std::int64_t least, int threads, std::int64_t budget) {
     for (std::int64_t batch = queries; batch >= least; batch = batch == least ? 0 : std::max(least, batch / 2))
@@ -123,6 +133,8 @@ class Fitter {
     // Blocks in a multiple of the threads, so that equal pieces end together.
     const std::int64_t rounds = (batch + most * threads - 1) / (most * threads);
     plan_.query_block = std::min(most, rounded_up((batch + rounds * threads - 1) / (rounds * threads), lanes_));
+    // Each block reads all rows: a few queries beyond a panel stay with it, and threads share the rows.
+    if (batch > lanes_ && batch <= lanes_ + lanes_ / 2) plan_.query_block = std::min(most, 2 * lanes_);
     const std::int64_t blocks = (batch + plan_.query_block - 1) / plan_.query_block;
     const std::int64_t tiles = (std::min(chunk, rows_) + tile_ - 1) / tile_;
     plan_.row_splits = blocks >= threads ? 1 : std::clamp<std::int64_t>((2 * threads + blocks - 1) / blocks, 1, tiles);

@@ -54,6 +54,31 @@ TEST(PlanOfMemory, IsPureAndKeepsItsBudget) {
   }
 }
 
+// A tree of all rows answers with one list a thread, a tile of them with one a query.
+TEST(PlanOfMemory, TheLeastIsThatOfATreeWhereItTakesLess) {
+  const Shape corpus{6678, 1, DType::u8}, queries{3697, 1, DType::u8};
+  KnnOptions options{.k = 4034, .run = {.device = "cpu", .threads = 2}};
+  options.memory.host = vicinal::plan(corpus, queries, options).minimum_bytes;
+  EXPECT_LE(vicinal::plan(corpus, queries, options).peak_bytes, options.memory.host);
+  --options.memory.host;
+  EXPECT_EQ(refusal([&] { vicinal::plan(corpus, queries, options); }).code, ErrorCode::memory_budget);
+}
+
+// Each block of queries reads all rows.
+TEST(PlanOfMemory, AFewQueriesBeyondAPanelStayWithIt) {
+  const auto plan_of = [](std::int64_t queries) {
+    return vicinal::plan({100'000, 128, DType::f32}, {queries, 128, DType::f32},
+                         {.run = {.device = "cpu", .threads = 2}});
+  };
+  const std::int64_t panel = plan_of(1).query_block, most = panel + panel / 2;
+  EXPECT_EQ(plan_of(panel).query_block, panel);
+  for (const std::int64_t queries : {panel + 1, most}) {
+    EXPECT_GE(plan_of(queries).query_block, queries);
+    EXPECT_GT(plan_of(queries).row_splits, 1) << "threads share the rows";
+  }
+  EXPECT_EQ(plan_of(most + 1).query_block, panel) << "a block for each thread";
+}
+
 TEST(PlanOfMemory, AllocatesNothingHoweverLargeTheShape) {
   const std::int64_t before = anonymous_bytes();
   for (const std::int64_t rows : {std::int64_t{1} << 33, std::int64_t{1} << 40}) {

@@ -31,7 +31,8 @@ TileArgs F32Filter::tile_args(const float* panels, int query_panels, std::int64_
           .partial = partial_,
           .on_hit = &F32Filter::on_hit,
           .context = this,
-          .last_queries = block().queries - (query_panels - 1) * block().kernels.query_lanes};
+          .last_queries = block().queries - (query_panels - 1) * block().kernels.query_lanes,
+          .rows_far = chunk.count * model.dims * static_cast<std::int64_t>(sizeof(float)) > cached_bytes};
 }
 
 void F32Filter::bound_tile(const float* panels, int query_panels, std::int64_t tile) {

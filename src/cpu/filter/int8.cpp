@@ -35,7 +35,8 @@ Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, cons
           .partial = int8.partial,
           .on_hit = nullptr,
           .context = nullptr,
-          .last_queries = block.queries - (query_panels - 1) * int8.kernels.query_lanes};
+          .last_queries = block.queries - (query_panels - 1) * int8.kernels.query_lanes,
+          .rows_far = block.chunk.count * quads * static_cast<std::int64_t>(sizeof(std::int32_t)) > cached_bytes};
 }
 
 // Tiles.

@@ -223,8 +223,9 @@ bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitte
 }  // namespace
 
 constexpr Int8Kernels int8_avx512amx = {
-    "avx512amx", supported, query_lanes, QueryLayout::blocks,
-    tile_amx,    biases,    second_sums, {match_lanes, QueryLayout::quads, group_best, best_of_group}};
+    "avx512amx",     supported, query_lanes, QueryLayout::blocks,
+    tile_amx,        biases,    second_sums, {match_lanes, QueryLayout::quads, group_best, best_of_group},
+    &int8_avx512vnni};
 static_assert(int8_avx512amx.complete());
 
 }  // namespace vicinal::cpu

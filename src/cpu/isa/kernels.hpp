@@ -54,7 +54,8 @@ struct TileArgsOf {
   const T* query_term = nullptr;         // [query_panels * query_lanes]
   const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes while the kernel runs
   HitFn<T> on_column_hit = nullptr;      // values[j] is u of row j
-  int last_queries = 0;  // of the last panel, where a kernel may leave out the others; 0: it may be full
+  int last_queries = 0;   // of the last panel, where a kernel may leave out the others; 0: it may be full
+  bool rows_far = false;  // no cache holds all rows: few queries, which wait for them, ask for them ahead
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
@@ -284,6 +285,10 @@ struct MatchKernel {
   BestOfGroup (*best_of_group)(const BestOfGroupArgs&);
 };
 
+/// So few queries take as long as reading the rows, which instructions for whole panels do slower than vectors. Measured on Granite Rapids, 10^6 x 128,
+/// 2026-11: one query 4.4 ms by AMX and 3.0 by VNNI, two 5.3 and 4.8, three and more alike or faster by AMX.
+inline constexpr std::int64_t few_int8_queries = 2;
+
 /// Tiles of int8. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same; those of a matching may be fewer.
 struct Int8Kernels {
   const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
@@ -294,7 +299,11 @@ struct Int8Kernels {
   Int8BiasFn biases;
   SecondFn second_sums;
   MatchKernel matching;
+  const Int8Kernels* of_few = nullptr;  // what serves few_int8_queries and fewer in its place; null: itself
 
+  const Int8Kernels* serving(std::int64_t queries) const noexcept {
+    return of_few != nullptr && queries <= few_int8_queries ? of_few : this;
+  }
   consteval bool complete() const {
     return all_set(name, supported, tile, biases, second_sums, matching.group_best, matching.best_of_group);
   }

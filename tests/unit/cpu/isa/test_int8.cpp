@@ -96,7 +96,8 @@ struct Int8Tile {
                         auto& tile = *static_cast<Int8Tile*>(context);
                         tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
                       },
-                  .last_queries = last_queries});
+                  .last_queries = last_queries,
+                  .rows_far = last_queries % 2 != 0});
   }
 
   void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
@@ -214,6 +215,15 @@ TEST_P(Int8TileTest, FewQueriesOfTheLastPanelHaveTheSameSums) {
           EXPECT_TRUE(tile.found == want && tile.found_columns == columns)
               << quads << " quads, " << query_panels << " panels, " << last << " queries";
         }
+}
+
+// Blocks are the same and packed rows are, whichever of the two serves a search.
+TEST_P(Int8TileTest, WhatServesFewQueriesHasPanelsOfAsManyQueries) {
+  const bool apart = kernels().of_few != nullptr;
+  EXPECT_EQ(apart, &kernels() == &int8_avx512amx);
+  for (const std::int64_t queries : {1, 2}) EXPECT_EQ(kernels().serving(queries) != &kernels(), apart) << queries;
+  EXPECT_EQ(kernels().serving(3), &kernels());
+  EXPECT_EQ(kernels().serving(1)->query_lanes, kernels().query_lanes);
 }
 
 TEST_P(Int8TileTest, ASingleHitIsFoundWhereverItIs) {

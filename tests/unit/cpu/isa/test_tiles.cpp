@@ -54,7 +54,8 @@ struct Tile {
             .partial = partial.data(),
             .on_hit = on_hit,
             .context = this,
-            .last_queries = last_queries});
+            .last_queries = last_queries,
+            .rows_far = last_queries % 2 != 0});
   }
 
   static void on_hit(void* context, int query, int panel, std::uint32_t hit, const float* values) {
