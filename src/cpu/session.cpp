@@ -45,7 +45,7 @@ bool CpuSession::answers_by_tree() const noexcept {
 std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, results = batch * plan.row_splits;
   const bool filters = plan.cascade.size() > 1;
-  std::int64_t block = 0;
+  std::int64_t block = 1;
   for (const HostPrecision& one : host_precisions)
     if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));
   const std::int64_t padded = (batch + block - 1) / block * block;

@@ -30,6 +30,19 @@ inline void allow_shared(const void* kernel, std::int64_t bytes) {
   most = bytes;
 }
 
+/// Whether the code of a kernel that the driver chose here can wait for the kernel before it (wait_for_earlier): else it must not start early.
+inline bool waits_for_earlier(const void* kernel) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, bool> known;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return false;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = known.try_emplace({kernel, device}, false);
+  cudaFuncAttributes about = {};
+  if (is_new) at->second = cudaFuncGetAttributes(&about, kernel) == cudaSuccess && about.ptxVersion >= 90;
+  return at->second;
+}
+
 struct CudaLaunch {
   cudaStream_t stream;
 
@@ -42,7 +55,7 @@ struct CudaLaunch {
   template <class Args>
   void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
             const std::type_identity_t<Args>& args) const {
-    launch(blocks, threads, shared, kernel, args, true);
+    launch(blocks, threads, shared, kernel, args, waits_for_earlier(reinterpret_cast<const void*>(kernel)));
   }
 
  private:

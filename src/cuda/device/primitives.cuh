@@ -46,6 +46,13 @@ __device__ __forceinline__ void wait_for_earlier() {
 #endif
 }
 
+/// A kernel before one that takes all of a multiprocessor, or a single block: those are spread as evenly when they come early, where small blocks would
+/// crowd on the multiprocessors that are free first.
+__device__ __forceinline__ void go_between() {
+  let_next_start();
+  wait_for_earlier();
+}
+
 /// How many bits of `votes` belong to lanes below this one.
 __device__ __forceinline__ int votes_below(unsigned votes) { return __popc(votes & ((1u << lane_index()) - 1u)); }
 

@@ -1,9 +1,11 @@
 // The runtime that the host's parts of searches are written for (search/session.hpp, strings/search.hpp, permutation/search.hpp): memory of
 // the pool, copies and launches on a stream of the calling thread's own. tests/unit/cuda has its twin for the emulator.
 #pragma once
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/parallel.hpp"
 #include "core/text.hpp"
@@ -25,10 +27,11 @@ struct RuntimeTexts {
 
 class Runtime {
  public:
-  /// carves: small arrays are pieces of one, which goes back when the runtime ends; a search takes a score of them, and the driver some 2 us
-  /// for each to take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
-  Runtime(const DeviceContext& context, const RuntimeTexts& texts, bool carves = false, void* after = nullptr)
-      : multiprocessors(context.multiprocessors), context_(context), texts_(texts), carves_(carves) {
+  static constexpr std::int64_t small_arrays = std::int64_t{2} << 20;
+  /// carved: where it is not 0, arrays are pieces of one of so many bytes as long as it lasts, those of a few MB but of much; it goes back when the runtime
+  /// ends. A search takes a score of them, and the driver some 2 us for each to take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
+  Runtime(const DeviceContext& context, const RuntimeTexts& texts, std::int64_t carved = 0, void* after = nullptr)
+      : multiprocessors(context.multiprocessors), context_(context), texts_(texts), carved_bytes_(carved) {
     if (after != nullptr) order_streams(static_cast<cudaStream_t>(after), stream_);
   }
   Runtime(const Runtime&) = delete;
@@ -36,19 +39,23 @@ class Runtime {
   ~Runtime() {
     drain();
     if (carved_ != nullptr) give_back(carved_);
+    if (pinned_ == nullptr) return;
+    if (!due_.empty() && cudaStreamSynchronize(stream_) != cudaSuccess) cudaGetLastError();
+    give_pinned(pinned_);
   }
   /// Before memory that is not of this runtime is let go: waits where an exception ends the search.
   void drain() noexcept { drain_.now(); }
 
   void* take(std::int64_t bytes) {
     const std::int64_t size = (bytes + 255) / 256 * 256;
-    if (!carves_ || size > carved_bytes / 8) return from_pool(bytes);
-    if (carved_ == nullptr) carved_ = static_cast<std::byte*>(from_pool(carved_bytes));
-    if (used_ + size > carved_bytes) return from_pool(bytes);
+    const std::int64_t most = carved_bytes_ > small_arrays ? carved_bytes_ : carved_bytes_ / 8;
+    if (size > most) return from_pool(bytes);
+    if (carved_ == nullptr) carved_ = static_cast<std::byte*>(from_pool(carved_bytes_));
+    if (used_ + size > carved_bytes_) return from_pool(bytes);
     return carved_ + std::exchange(used_, used_ + size);
   }
   void give(void* memory) {
-    if (carved_ == nullptr || memory < carved_ || memory >= carved_ + carved_bytes) give_back(memory);
+    if (carved_ == nullptr || memory < carved_ || memory >= carved_ + carved_bytes_) give_back(memory);
   }
   /// Memory of the host that kernels read and write where it is. It takes the driver as long as a search of many queries.
   std::byte* take_shared(std::int64_t bytes) {
@@ -63,7 +70,20 @@ class Runtime {
     if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();  // a broken context: nothing is left to give back
   }
   void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
-  void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  /// A few bytes of a search come by pinned memory, which takes the driver a third of the time; they are there after wait(), as others are.
+  void out(void* to, const void* from, std::int64_t bytes) {
+    if (carved_bytes_ == 0 || bytes > most_by_pinned || pinned_used_ + bytes > pinned_piece_bytes - most_by_pinned)
+      return copy(to, from, bytes);
+    if (pinned_ == nullptr && (pinned_ = take_pinned()) == nullptr) return copy(to, from, bytes);
+    std::byte* const at = pinned_ + std::exchange(pinned_used_, pinned_used_ + bytes);
+    copy(at, from, bytes);
+    due_.push_back({to, at, bytes});
+  }
+  /// A few bytes of memory of the host that kernels write where it is, until the search ends; null where the system pins none. What is there counts after wait().
+  void* reached_by_both(std::int64_t bytes) {
+    if (pinned_ == nullptr) pinned_ = take_pinned();
+    return pinned_ != nullptr && bytes <= most_by_pinned ? pinned_ + pinned_piece_bytes - most_by_pinned : nullptr;
+  }
   void copy(void* to, const void* from, std::int64_t bytes) {
     if (bytes > 0)
       check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), texts_.copying);
@@ -76,7 +96,12 @@ class Runtime {
   void zero(void* at, std::int64_t bytes) {
     check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts");
   }
-  void wait() { check(cudaStreamSynchronize(stream_), texts_.waiting); }
+  void wait() {
+    check(cudaStreamSynchronize(stream_), texts_.waiting);
+    for (const Due& one : due_) std::memcpy(one.to, one.at, static_cast<std::size_t>(one.bytes));
+    due_.clear();
+    pinned_used_ = 0;
+  }
   const CudaLaunch& launch() const { return launch_; }
   bool holds(const void* memory) const {
     return memory != nullptr && device_of(memory, context_.ordinal) == context_.ordinal;
@@ -106,12 +131,18 @@ class Runtime {
   cudaStream_t stream_ = cudaStreamPerThread;
 
  private:
-  static constexpr std::int64_t carved_bytes = std::int64_t{2} << 20;
+  static constexpr std::int64_t most_by_pinned = 4096;
+  /// What wait() brings from pinned memory.
+  struct Due {
+    void* to;
+    const std::byte* at;
+    std::int64_t bytes;
+  };
 
   /// A search keeps its feed; calls of several threads on one runtime have one each.
   template <class Use>
   void fed(const Use& use) {
-    if (carves_) {
+    if (carved_bytes_ != 0) {
       if (!feed_) feed_.emplace(context_.ordinal, threads_for(0));
       return use(*feed_);
     }
@@ -138,9 +169,12 @@ class Runtime {
   Drain drain_{stream_};
   DeviceContext context_;
   RuntimeTexts texts_;
-  bool carves_;
+  std::int64_t carved_bytes_;
   std::byte* carved_ = nullptr;
   std::int64_t used_ = 0;
+  std::byte* pinned_ = nullptr;
+  std::int64_t pinned_used_ = 0;
+  std::vector<Due> due_;
   std::optional<Feed> feed_;
 };
 

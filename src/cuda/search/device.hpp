@@ -25,6 +25,7 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
     } -> std::same_as<
         std::byte*>;  // memory that the host and the device both reach, in the same place; throws OutOfMemory
   device.give_shared(memory);
+  { device.reached_by_both(bytes) } -> std::same_as<void*>;  // the same of a few bytes, until the search ends; or null
   { device.free_bytes() } -> std::same_as<std::int64_t>;
   { device.multiprocessors } -> std::convertible_to<int>;
   {

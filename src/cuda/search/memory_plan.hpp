@@ -52,7 +52,7 @@ inline void check_candidates(std::int64_t candidates) {
 /// not; the plan does not know these and counts too much.
 inline bool finds_groups(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
-         plan.query_batch > tile_rows && problem.corpus.cols <= most_grouped_width &&
+         (plan.query_batch > tile_rows || problem.corpus.cols <= 128) && problem.corpus.cols <= most_grouped_width &&
          has_products(filter_sum_of(problem.metric));
 }
 

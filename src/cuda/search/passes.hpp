@@ -29,17 +29,17 @@ class FilterPasses {
     Filter f{.args = args};
     const std::int64_t count = args.queries.count;
     const SampleRank& sampled = speculation.sample(count);
+    unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
+    if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
     sample(f, sampled.tiles);
-    unsigned* const crowded = crowded_.reserve(1);
-    device_.zero(crowded, sizeof(unsigned));
-    device_.launch()(count, speculative_threads(f.groups), speculative_thresholds_memory(f.groups),
-                     speculative_thresholds,
-                     SpeculativeThresholds{.args = args,
-                                           .nearest = f.nearest,
-                                           .groups = f.groups,
-                                           .rank = static_cast<std::uint32_t>(sampled.rank),
-                                           .crowded = crowded});
-    if (count > block_queries)
+    device_.launch().next(count, speculative_threads(f.groups), speculative_thresholds_memory(f.groups),
+                          speculative_thresholds,
+                          SpeculativeThresholds{.args = args,
+                                                .nearest = f.nearest,
+                                                .groups = f.groups,
+                                                .rank = static_cast<std::uint32_t>(sampled.rank),
+                                                .crowded = crowded});
+    if (crowded != nullptr)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
                        LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
     f.first = 0;
@@ -154,7 +154,7 @@ class FilterPasses {
     }
     launch_filter<sampling>(device_, *kernel_, precision_, f, grid);
     if constexpr (!sampling)
-      device_.launch()(
+      device_.launch().next(
           segments, scatter_threads, 0,
           f.group_candidates != nullptr ? scatter_candidates<GroupCandidate> : scatter_candidates<Candidate>,
           ScatterCandidates{.args = f.args,

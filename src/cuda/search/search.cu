@@ -14,8 +14,8 @@ namespace vicinal::cuda {
 class SearchRuntime : public Runtime {
  public:
   /// filters: that it may use.
-  SearchRuntime(const DeviceContext& context, FilterSet filters, bool carves, void* after = nullptr)
-      : Runtime(context, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves,
+  SearchRuntime(const DeviceContext& context, FilterSet filters, std::int64_t carved, void* after = nullptr)
+      : Runtime(context, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carved,
                 after),
         filters_(std::move(filters)) {}
 
@@ -35,7 +35,7 @@ class SearchRuntime : public Runtime {
 class SearchDevice {
  public:
   SearchDevice(const DeviceContext& context, std::int64_t shared_bytes, int capability)
-      : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false),
+      : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), 0),
         filters_(runtime_, cat("cuda:", context.ordinal), shared_bytes) {}
 
   int ordinal() const noexcept { return runtime_.context().ordinal; }
@@ -136,8 +136,8 @@ class OnItsDevice final : public Session {
               std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept, ThreadPool& thread_pool, Stats& stats)
       : ordinal_(device.ordinal()), pool_(device.runtime().context().pool), call_(pool_, cudaStreamPerThread),
         in_use_(pool_.use().now),
-        runtime_(device.runtime().context(), has_filter(precision) ? device.filters().filters() : FilterSet{}, true,
-                 spec.stream),
+        runtime_(device.runtime().context(), has_filter(precision) ? device.filters().filters() : FilterSet{},
+                 carved_by(plan, kept != nullptr), spec.stream),
         session_(session_of(runtime_, spec, plan, precision, std::move(kept), device.filters().shared_bytes(),
                             thread_pool, stats)),
         roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
@@ -195,6 +195,12 @@ class OnItsDevice final : public Session {
   }
 
  private:
+  /// All that a search of little against a kept corpus takes is one array.
+  static std::int64_t carved_by(const Plan& plan, bool kept) {
+    constexpr std::int64_t most = std::int64_t{256} << 20;
+    return kept && plan.peak_bytes <= most ? std::max(plan.peak_bytes, Runtime::small_arrays + 1)
+                                           : Runtime::small_arrays;
+  }
   void note() {
     roofline_.note();
     const Pool::Use use = pool_.use();

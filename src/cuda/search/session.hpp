@@ -40,16 +40,17 @@ class CudaSession final : public Session {
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
-        states_(device), slots_(device), counts_(device), best_(device), facts_(device), ids_(device), out_(device),
-        totals_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
+        states_(device), slots_(device), counts_(device), best_(device), facts_(device), ids_(device), totals_(device),
+        out_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
         model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
         exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
     facts_.reserve(counter_words + 2 * plan.query_batch);
-    device_.zero(counters(), sizeof(Counters));
     preparer_.emplace(device, spec, precision, thread_pool, counters());
+    preparer_->uncleared = true;
+    if (!kept_ || spec.radius) preparer_->clear_counters();  // kernels before queries count, and what counts ranges
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
     } else if (filters_) {
@@ -148,7 +149,7 @@ class CudaSession final : public Session {
     range_->finish(out, bounds, args(), ranking(), filters_);
     const Counters counters = counted();
     report(counters);
-    note(counters);
+    noted_.note(counters, stats_);
     stats_.candidates += range_->candidates();
     stats_.reranked += range_->ranked();
     stats_.underflowed += range_->gone();
@@ -217,12 +218,19 @@ class CudaSession final : public Session {
     if (spec_.k > most_shared_k) return long_lists_.rerank(args(), ranking(), wide_, last);
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
-    const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
     const std::int64_t count = queries_.matrix.count;
+    const bool few = count <= device_.multiprocessors;
+    const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024
+                                                                             : few    ? few_rerank_words
+                                                                                      : 0);
     const int threads = rerank_block(count, spec_.k, labelled, device_.multiprocessors);
     const auto rerank = [&](bool all) {
-      const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = all};
-      launch(rerank_kernel(s.ranking, wide_), count, threads, rerank_memory(words, spec_.k, wide_), s);
+      const Rerank s{.args = args(),
+                     .ranking = ranking(),
+                     .words = words,
+                     .nearest = static_cast<std::uint32_t>(few ? std::max(spec_.k, few_nearest) : spec_.k),
+                     .last = all};
+      device_.launch().next(count, threads, rerank_memory(words, spec_.k, wide_), rerank_kernel(s.ranking, wide_), s);
     };
     if (last && !labelled && queries_.matrix.two_bytes != nullptr) {
       rerank(false);
@@ -250,12 +258,15 @@ class CudaSession final : public Session {
     f.verified_radius = facts_.data() + counter_words;
     f.largest = f.verified_radius + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.reserve(count);
-    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
+    // Of results that stay there the counters are all that comes.
+    auto* const told = there ? static_cast<Counters*>(device_.reached_by_both(sizeof(Counters))) : nullptr;
+    f.told = told;
+    device_.launch().next((count * f.pieces + 3) / 4, 128, 0, wide_ ? finish_queries<Wide> : finish_queries<Packed>, f);
     std::vector<double> facts(static_cast<std::size_t>(counter_words + (there ? 0 : 2 * count)));
-    device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
+    if (told == nullptr) device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
     device_.wait();
     Counters counters;
-    std::memcpy(&counters, facts.data(), sizeof counters);
+    std::memcpy(&counters, told != nullptr ? static_cast<const void*>(told) : facts.data(), sizeof counters);
     report(counters);
     if (there) {
       write_bounds(bounds, count, counters);
@@ -270,7 +281,7 @@ class CudaSession final : public Session {
     if (bounds.found != nullptr && !(bounds.all_proved != nullptr && *bounds.all_proved))
       count_found(out, numbers_, there, bounds.found, thread_pool_);
     stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, there);
-    return note(counters);
+    return noted_.note(counters, stats_);
   }
 
   /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as the batch's slots hold.
@@ -320,23 +331,12 @@ class CudaSession final : public Session {
   Counters* counters() const noexcept { return reinterpret_cast<Counters*>(facts_.data()); }
   /// What the kernels have counted so far.
   Counters counted() {
+    preparer_->clear_counters();
     Counters counters;
     device_.out(&counters, this->counters(), sizeof counters);
     device_.wait();
     return counters;
   }
-  /// Returns how many queries have been missed since.
-  std::int64_t note(const Counters& counters) {
-    stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
-    stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
-    stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
-    passed_ = static_cast<std::int64_t>(counters.passed);
-    ranked_ = static_cast<std::int64_t>(counters.ranked);
-    underflowed_ = static_cast<std::int64_t>(counters.underflowed);
-    return static_cast<std::int64_t>(counters.missed) -
-           std::exchange(missed_, static_cast<std::int64_t>(counters.missed));
-  }
-
   void report(const Counters& counters) {
     report_bad_rows(counters);
     if (counters.undefined_keys != 0)
@@ -379,9 +379,8 @@ class CudaSession final : public Session {
   DeviceBuffer<std::uint32_t, Device> counts_;
   DeviceBuffer<std::byte, Device> best_;
   DeviceBuffer<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
-  DeviceBuffer<std::int64_t, Device> ids_;
+  DeviceBuffer<std::int64_t, Device> ids_, totals_;
   DeviceBuffer<std::byte, Device> out_;
-  DeviceBuffer<std::int64_t, Device> totals_;
   ChosenRows<Device> chosen_, missed_rows_;  // queries that do not follow one another
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;
@@ -394,7 +393,8 @@ class CudaSession final : public Session {
   std::optional<RangeMatches<Device>> range_;
   Speculation speculation_;
   bool speculates_ = false;  // of this batch
-  std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0, lost_ = 0, missed_ = 0;
+  NotedCounters noted_;
+  std::int64_t first_row_ = 0, seen_rows_ = 0, lost_ = 0;
 };
 
 }  // namespace vicinal::cuda

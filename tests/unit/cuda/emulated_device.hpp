@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "core/parallel.hpp"
 #include "kernels/emulated.hpp"
@@ -18,6 +19,7 @@ struct Device {
   emulated::Launch launches;
   std::uint64_t begun = 0;
   std::map<std::uint64_t, std::pair<std::byte*, vicinal::Points>> late;
+  std::vector<std::pair<void*, std::vector<std::byte>>> due;
 
   void* take(std::int64_t bytes) {
     void* memory = std::malloc(static_cast<std::size_t>(bytes));
@@ -33,11 +35,16 @@ struct Device {
     std::free(memory);
   }
   void in(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
-  void out(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  /// What comes from the device is there after wait(), and nothing of it before.
+  void out(void* to, const void* from, std::int64_t bytes) {
+    const auto* const first = static_cast<const std::byte*>(from);
+    due.push_back({to, std::vector<std::byte>(first, first + bytes)});
+    std::memset(to, 0x5a, static_cast<std::size_t>(bytes));
+  }
   void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
   void results_out(void* to, const void* from, std::int64_t bytes, vicinal::ThreadPool&) { out(to, from, bytes); }
   void mark(int) {}
-  void out_beside(int, void* to, const void* from, std::int64_t bytes) { out(to, from, bytes); }
+  void out_beside(int, void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
   void in_at_once(std::byte* to, const std::byte* from, std::int64_t bytes) { in(to, from, bytes); }
   void rows_in(std::byte* to, const vicinal::Points& rows) {
     const auto size = static_cast<std::int64_t>(vicinal::dtype_size(rows.dtype));
@@ -61,7 +68,10 @@ struct Device {
   }
   void drop_rows() { late.clear(); }
   void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
-  void wait() {}
+  void wait() {
+    for (const auto& [to, bytes] : due) std::memcpy(to, bytes.data(), bytes.size());
+    due.clear();
+  }
   emulated::Launch& launch() { return launches; }
 };
 

@@ -62,6 +62,10 @@ struct Device : emulated::Device {
   const cuda::FilterSet& filters() const { return usable; }
   std::byte* take_shared(std::int64_t bytes) { return static_cast<std::byte*>(take(bytes)); }
   void give_shared(void* memory) { give(memory); }
+  std::vector<std::byte> words_of_both = std::vector<std::byte>(256);
+  void* reached_by_both(std::int64_t bytes) {
+    return bytes <= std::ssize(words_of_both) ? words_of_both.data() : nullptr;
+  }
   std::int64_t free_bytes() const { return std::int64_t{1} << 33; }
   bool holds(const void* memory) const {
     const auto after = held.upper_bound(const_cast<void*>(memory));
@@ -207,6 +211,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   if (ask.there) {
     device.out(answer.result.view().ids, out.ids, entries * 8);
     device.out(answer.result.view().distances, out.distances, bytes);
+    device.wait();
     device.give(out.ids);
     device.give(out.distances);
   }

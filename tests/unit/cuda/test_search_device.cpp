@@ -177,6 +177,11 @@ struct Hopper : Device {
       if (device->empty && std::is_same_v<Args, cuda::Filter> && threads == cuda::Int8Wgmma::facts.threads) return;
       device->Device::launch()(blocks, threads, shared, kernel, args);
     }
+    template <class Args>
+    void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+              const std::type_identity_t<Args>& args) const {
+      (*this)(blocks, threads, shared, kernel, args);
+    }
   };
   Hopper() { usable = cuda::built_filters("90a-real", 90); }
   Launch launch() { return {this}; }

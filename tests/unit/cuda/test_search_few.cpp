@@ -80,6 +80,7 @@ struct Kept {
     if (few.there) {
       device.out(got.view().ids, out.ids, entries * 8);
       device.out(got.view().distances, out.distances, entries * 4);
+      device.wait();
       device.give(out.ids);
       device.give(out.distances);
     }

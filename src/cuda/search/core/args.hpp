@@ -177,6 +177,7 @@ struct Counters {
   unsigned bad_rows, bad_queries;       // that the contract refuses
   unsigned long long given_up, missed;  // queries; missed: that are searched again
   unsigned long long largest_error;     // of the others, as the bits of a number that is not negative
+  unsigned long long finished;          // blocks of the launch that tells the host of these; it begins again by itself
 };
 
 /// Tiles are visited in the order i * step % count (core/visit_order.hpp), so that any part of it is a sample.

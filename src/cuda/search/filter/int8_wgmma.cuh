@@ -242,6 +242,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) 
   const Block shared(base, args);
   const std::int64_t width = args.rows.width;
   shared.init_barriers(shares ? wgmma_warps / 2 : wgmma_warps);
+  wait_for_earlier();
   const std::int64_t units = f.blocks * f.parts;
 
   // Producer. All 640 threads were started with 96 registers: consumers request what it releases.
@@ -329,13 +330,11 @@ __global__ void tell_wgmma(int* there) {
 #endif
 }
 
-/// Whether groups of rows are tested: where all rows, or all but the query's own, may answer more queries than the warpgroups would share. Not among
-/// longer rows where two thirds of a second block would be padding: 256 of 10^6 x 768 took .87 ms in place of .81.
+/// Whether groups of rows are tested: where all rows, or all but the query's own, may answer. Not among longer rows of few queries, or where two thirds of a second block would be padding: 256 of 10^6 x 768 took .87 ms in place of .81.
 inline bool wgmma_by_groups(const SearchArgs& args) {
   const std::int64_t width = args.rows.width, count = args.queries.count;
-  const bool padded = width > 128 && count > slab_queries && count <= 4 * slab_queries / 3;
-  return args.slots != nullptr && width <= most_grouped_width && count > tile_rows &&
-         (args.choice.all || args.choice.only_self) && !padded;
+  const bool padded = width > 128 && (count <= tile_rows || (count > slab_queries && count <= 4 * slab_queries / 3));
+  return args.slots != nullptr && width <= most_grouped_width && (args.choice.all || args.choice.only_self) && !padded;
 }
 inline bool wgmma_by_groups_of_slabs(const SearchArgs& args) { return args.rows.width > 128 && wgmma_by_groups(args); }
 
@@ -379,19 +378,22 @@ struct Int8Wgmma {
   static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
     const std::int64_t width = f.args.rows.width;
     if (!sampling && wgmma_by_groups_of_slabs(f.args))
-      return device.launch()(grid, slab_threads, slab_memory(slabs_of(width)).all,
-                             held_slabs(slabs_of(width)) == 1 ? filter_int8_wgmma_slabs<1> : filter_int8_wgmma_slabs<3>,
-                             f);
-    if (!sampling && wgmma_by_groups(f.args))
-      return device.launch()(grid, facts.threads, group_memory(width == 64 ? 64 : 128).all,
-                             width == 64 ? filter_int8_wgmma_groups<64> : filter_int8_wgmma_groups<128>, f);
+      return device.launch().next(
+          grid, slab_threads, slab_memory(slabs_of(width)).all,
+          held_slabs(slabs_of(width)) == 1 ? filter_int8_wgmma_slabs<1> : filter_int8_wgmma_slabs<3>, f);
     const bool shares = f.args.queries.count <= tile_rows;
+    if (!sampling && wgmma_by_groups(f.args))
+      return device.launch().next(
+          grid, facts.threads, group_memory(width == 64 ? 64 : 128).all,
+          width == 64 ? (shares ? filter_int8_wgmma_groups<64, true> : filter_int8_wgmma_groups<64, false>)
+                      : (shares ? filter_int8_wgmma_groups<128, true> : filter_int8_wgmma_groups<128, false>),
+          f);
     const auto kernel =
         width > 128 ? filter_int8_wgmma<128, true, sampling, false>
         : width == 64
             ? (shares ? filter_int8_wgmma<64, false, sampling, true> : filter_int8_wgmma<64, false, sampling, false>)
             : (shares ? filter_int8_wgmma<128, false, sampling, true> : filter_int8_wgmma<128, false, sampling, false>);
-    device.launch()(grid, facts.threads, facts.shared_bytes(precision, f.args.rows.dims), kernel, f);
+    device.launch().next(grid, facts.threads, facts.shared_bytes(precision, f.args.rows.dims), kernel, f);
   }
 };
 

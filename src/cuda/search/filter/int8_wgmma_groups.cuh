@@ -1,11 +1,12 @@
-// FILTER by wgmma for rows of one slab and more than half a block of queries, where all rows, or all but the query's own, may answer: the main case of int8_wgmma.cuh, with a
-// comparison for 16 rows (core/bound_groups.hpp) in place of one a row.
+// FILTER by wgmma for rows of one slab, where all rows, or all but the query's own, may answer: the main case of int8_wgmma.cuh, with a comparison for 16
+// rows (core/bound_groups.hpp) in place of one a row.
 //
 // A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, half of them at a
 // time: while one half's sums are tested, the other's products are under way. A thread has 16 sums of a query in each half, those of a group of rows. A
 // group whose largest product reaches the query's threshold is a candidate, with 16 bits of each product (GroupCandidate): the thread
 // makes it of its registers alone. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part:
-// scatter_candidates takes them from the terms.
+// scatter_candidates takes them from the terms. Where two of the consumers would have no queries (`shares`), every other tile is theirs with the
+// queries of the first two: then tiles come as fast as memory brings them.
 //
 // Tensor cores keep the register files so busy that each instruction beside them costs their time (docs/lab/0042): what the thread that copies can
 // say, it says, and nothing is spilled.
@@ -55,9 +56,10 @@ struct GroupBlock {
       : at(of_warp(shared_address(base))), pairs(reinterpret_cast<StagePairs*>(base + memory.pairs)),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[stages]) {}
-  __device__ __forceinline__ void init_barriers() const {
+  /// testers: warps that test a tile.
+  __device__ __forceinline__ void init_barriers(int testers) const {
     if (thread_index() == 0) {
-      for (int i = 0; i < stages; ++i) init_barrier(full[i], 1), init_barrier(empty[i], group_consumers);
+      for (int i = 0; i < stages; ++i) init_barrier(full[i], 1), init_barrier(empty[i], testers);
       fence_barriers();
     }
     __syncthreads();
@@ -210,21 +212,27 @@ __device__ __forceinline__ unsigned tile_after(const Filter& f, unsigned tile) {
 }
 
 /// A thread's part of a warpgroup's work.
-template <int slab>
+template <int slab, bool shares>
 class GroupConsumer {
   using Block = GroupBlock<slab>;
+  static_assert(!shares || Block::stages % 2 == 0, "each of two that take turns has stages of its own");
 
  public:
   __device__ __forceinline__ GroupConsumer(const Filter& f, const Block& shared, std::uint32_t segment)
       : f_(f), shared_(shared), out_(f, segment),
         pair_at_(kept(shared.at + static_cast<unsigned>(Block::memory.pairs) +
-                      static_cast<unsigned>(lane_index() % 4) * sizeof(GroupNorms))) {}
+                      static_cast<unsigned>(lane_index() % 4) * sizeof(GroupNorms))) {
+    if constexpr (shares) step_.position = static_cast<unsigned>(turn_of_warp());
+  }
+  /// Which tiles are this warp's, where those of two turns are.
+  __device__ __forceinline__ static int turn_of_warp() { return warp_index() / (group_consumers / 2); }
 
   __device__ __forceinline__ void begin(const GroupUnit& unit) {
     const int group = warp_index() / 4;
-    const std::int64_t tile_of_queries = unit.block * 2 + static_cast<unsigned>(group / 2);
+    const std::int64_t tile_of_queries = unit.block * 2 + static_cast<unsigned>(shares ? 0 : group / 2);
     load_queries<slab>(f_.args.queries.bytes + tile_of_queries * Block::tile_bytes, group % 2, queries_);
-    query_ = unit.block * block_queries + static_cast<unsigned>(warp_index() * 16);
+    query_ = unit.block * block_queries +
+             static_cast<unsigned>((shares ? warp_index() % (group_consumers / 2) : warp_index()) * 16);
     load_group_coeffs(f_.args, query_, shared_.coeffs + warp_index() * 16);
     if constexpr (keeps_coeffs) coeffs_ = read_coeffs();
   }
@@ -242,6 +250,7 @@ class GroupConsumer {
       const unsigned stage = step_.position;
       const StageFacts facts = facts_of(stage);
       step_.next();
+      if constexpr (shares) step_.next();
       wait_for_products<1>(first);
       test_groups(f_, first, facts.thresholds, query_, facts.tile, 0, out_);
       if (last) {
@@ -299,15 +308,22 @@ class GroupConsumer {
 };
 
 inline constexpr unsigned overlapped_tiles = 2;  // of 3, 4 and 8 no more is won than their code costs
-template <int slab>
+template <int slab, bool shares>
 __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
   const std::uint32_t segment = blockIdx.x * wgmma_warps + static_cast<unsigned>(warp_index());
-  GroupConsumer<slab> consumer(f, shared, segment);
+  GroupConsumer<slab, shares> consumer(f, shared, segment);
+  unsigned turn = 0;  // of the tiles of all units before
 #pragma unroll 1
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
     const GroupUnit unit(f, u);
     consumer.begin(unit);
     unsigned left = unit.tiles;
+    if constexpr (shares) {
+      const unsigned waits =
+          (turn ^ static_cast<unsigned>(consumer.turn_of_warp())) & 1;  // the first tile is the others'
+      turn += left;
+      left = (left + 1 - waits) / 2;
+    }
 #pragma unroll 1
     for (; left >= overlapped_tiles; left -= overlapped_tiles) consumer.template consume<overlapped_tiles>();
 #pragma unroll 1
@@ -339,17 +355,18 @@ __device__ __forceinline__ void copy_tiles(const Filter& f, const GroupBlock<sla
 }
 #endif
 
-template <int slab>
+template <int slab, bool shares>
 __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma_groups(Filter f) {
 #if defined(VICINAL_WARPGROUPS)
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
   const GroupBlock<slab> shared(base);
-  shared.init_barriers();
+  shared.init_barriers(shares ? group_consumers / 2 : group_consumers);
+  wait_for_earlier();
   const auto units = static_cast<unsigned>(f.blocks * f.parts);
   if (warp_index() < group_consumers) {
     request_registers<112>();
-    consume_groups<slab>(f, shared, units);
+    consume_groups<slab, shares>(f, shared, units);
   } else {
     release_registers<32>();
     if (thread_index() == 32 * group_consumers) copy_tiles<slab>(f, shared, units);

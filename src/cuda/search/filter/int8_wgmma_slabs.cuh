@@ -257,6 +257,7 @@ __global__ void __launch_bounds__(slab_threads, 1) filter_int8_wgmma_slabs(Filte
   base += (1024 - (shared_address(base) & 1023)) & 1023;
   const SlabBlock shared(base, f.args);
   shared.init_barriers();
+  wait_for_earlier();
   const auto units = static_cast<unsigned>(f.blocks * f.parts);
   if (warp_index() < slab_consumers) {
     request_registers<160>();

@@ -72,6 +72,7 @@ __device__ __forceinline__ void each_row(const SearchArgs& args, const GroupCand
 }
 template <class Entry>
 __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCandidates h) {
+  wait_for_earlier();
   VICINAL_SHARED(std::uint32_t, taken, 32);
   constexpr std::uint32_t at_once = scatter_threads * scatter_each;
   for (std::int64_t worker = blockIdx.x; worker < h.workers; worker += gridDim.x) {

@@ -46,7 +46,7 @@ struct SpeculativeThresholds {
   const int* nearest;  // Filter's
   std::int64_t groups;
   std::uint32_t rank;  // of the number that is the threshold
-  unsigned* crowded;   // counts queries that more rows would pass for than they have slots
+  unsigned* crowded;   // counts queries that more rows would pass for than they have slots; null: not counted
 };
 inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
   return groups * static_cast<std::int64_t>(sizeof(float));
@@ -68,6 +68,7 @@ __device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s
 /// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what
 /// becomes of it.
 __global__ void __launch_bounds__(initial_threads) speculative_thresholds(SpeculativeThresholds s) {
+  go_between();
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   VICINAL_SHARED(float, few, likely_few);
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(initial_threads) speculative_thresholds(Specul
   if (passes <= static_cast<float>(args.capacity)) return;
   give_up(args, position);
   args.counts[position] = static_cast<std::uint32_t>(passes);
-  atomicAdd(s.crowded, 1u);
+  if (s.crowded != nullptr) atomicAdd(s.crowded, 1u);
 }
 
 /// Where many queries of a batch are left out of the pass, guesses of the others are poor as well, or blocks without those would be of other sizes:

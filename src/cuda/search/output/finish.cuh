@@ -21,6 +21,7 @@ struct Finish {
   bool full_lists = true;    // every query has k rows that may answer it: a shorter list has lost them to infinity
   bool speculative = false;  // thresholds were guessed
   bool zeros_are_exact = false;
+  Counters* told = nullptr;  // memory of the host that has the counters in the end, or null
 };
 /// Whether a key of zero is always of a value that is +0: of distances in the unit of the elements, where two that differ do so by 2^-149 at least.
 constexpr bool zeros_are_exact(Metric metric, DType rows, DType queries) {
@@ -43,8 +44,22 @@ __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
 }
 
+/// By the block that ends last. A copy by the driver would begin some 6 us after the kernel.
+__device__ __forceinline__ void tell_counters(const Finish& f) {
+  if (f.told == nullptr) return;
+  __syncthreads();
+  if (thread_index() != 0) return;
+  __threadfence();
+  Counters& counters = *f.args.counters;
+  if (atomicAdd(&counters.finished, 1ull) + 1 < gridDim.x) return;
+  __threadfence();
+  counters.finished = 0;
+  *f.told = counters;
+  __threadfence_system();
+}
+
 template <class Form>
-__global__ void finish_queries(Finish f) {
+__device__ __forceinline__ void finish_query(const Finish& f) {
   using Words = ListWords<Form>;
   const SearchArgs& args = f.args;
   const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(),
@@ -120,6 +135,12 @@ __global__ void finish_queries(Finish f) {
   if (lane_index() != 0) return;
   if (piece == 0 && f.counts != nullptr) f.counts[at] = have;
   if (gone != 0) atomicAdd(&args.counters->underflowed, static_cast<unsigned long long>(gone));
+}
+template <class Form>
+__global__ void finish_queries(Finish f) {
+  wait_for_earlier();
+  finish_query<Form>(f);
+  tell_counters(f);
 }
 
 }  // namespace vicinal::cuda

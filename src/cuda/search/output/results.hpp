@@ -2,11 +2,13 @@
 #pragma once
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/search.hpp"
 #include "core/parallel.hpp"
 #include "cuda/device/device.hpp"
+#include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {
 
@@ -23,6 +25,26 @@ inline void count_found(const NeighborsView& out, const QueryRows& rows, bool th
         }
       });
 }
+
+/// What of the counters is in the statistics already: they grow from batch to batch of a session.
+class NotedCounters {
+ public:
+  /// Returns how many queries have been missed since.
+  std::int64_t note(const Counters& counters, Stats& stats) {
+    add(stats.candidates, counters.passed, noted_.passed);
+    add(stats.reranked, counters.ranked, noted_.ranked);
+    add(stats.underflowed, counters.underflowed, noted_.underflowed);
+    std::int64_t missed = 0;
+    add(missed, counters.missed, noted_.missed);
+    return missed;
+  }
+
+ private:
+  static void add(std::int64_t& to, unsigned long long now, unsigned long long& noted) {
+    to += static_cast<std::int64_t>(now - std::exchange(noted, now));
+  }
+  Counters noted_ = {};
+};
 
 /// Those of some values that are the mark, in this order, so that queries of one size stay side by side.
 inline std::vector<std::int64_t> marked(std::span<const double> values, double mark,

@@ -147,7 +147,10 @@ __device__ __forceinline__ void measure(const Prepare& args) {
       matrix.sizes[row] = is_finite(size) && fit && matrix.filterable[row] ? up32(size) : 0.0f;
   }
 }
-__global__ void __launch_bounds__(prepare_threads) measure_queries(Prepare args) { measure(args); }
+__global__ void __launch_bounds__(prepare_threads) measure_queries(Prepare args) {
+  go_between();
+  measure(args);
+}
 
 /// What eight lanes find out about a row.
 struct RowFacts {
@@ -280,20 +283,24 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
     if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
   });
 }
-/// Checks queries of which nothing but their size is asked, with the corpus's scale: eight lanes a query.
+/// Checks a query of which nothing but its size is asked, with the corpus's scale, by eight lanes. there: the row is these lanes' own; tells: who counts it where
+/// it is not finite.
+template <class Columns>
+__device__ __forceinline__ void measure_plain_query(const Prepare& args, std::int64_t row, bool there, bool tells) {
+  const PreparedMatrix& matrix = args.matrix;
+  const RowFacts facts = facts_of_row<true, true>(args, Columns(matrix, row));
+  if (!there || lane_index() % row_lanes != 0) return;
+  if (!facts.finite && tells) atomicAdd(&args.counters->bad_queries, 1u);
+  const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),
+             filterable = args.transform.usable && facts.finite && !far;
+  matrix.scales[row] = args.transform.scale;
+  matrix.filterable[row] = filterable;
+  matrix.sizes[row] = filterable && is_finite(facts.size) ? up32(facts.size) : 0.0f;
+}
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) measure_plain_queries(Prepare args) {
-  const PreparedMatrix& matrix = args.matrix;
-  each_row_by_eight(matrix, [&](std::int64_t row, bool there) {
-    const RowFacts facts = facts_of_row<true, true>(args, Columns(matrix, row));
-    if (!there || lane_index() % row_lanes != 0) return;
-    if (!facts.finite) atomicAdd(&args.counters->bad_queries, 1u);
-    const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),
-               filterable = args.transform.usable && facts.finite && !far;
-    matrix.scales[row] = args.transform.scale;
-    matrix.filterable[row] = filterable;
-    matrix.sizes[row] = filterable && is_finite(facts.size) ? up32(facts.size) : 0.0f;
-  });
+  each_row_by_eight(args.matrix,
+                    [&](std::int64_t row, bool there) { measure_plain_query<Columns>(args, row, there, true); });
 }
 /// Rows `which` of a table side by side, a block each.
 struct GatherRows {

@@ -101,20 +101,32 @@ struct TileBytes {
   }
 };
 
-/// The step of a tile, from the largest element of all its rows, by a block.
-__device__ __forceinline__ double tile_step(const Prepare& args, const PackedTile& tile, float* largest) {
-  const PreparedMatrix& matrix = args.matrix;
-  float size = thread_index() < tile.used ? matrix.sizes[matrix.order[tile.begin + thread_index()]] : 0.0f;
-  for (int h = 16; h > 0; h /= 2) {
-    const float other = __shfl_xor_sync(all_lanes, size, h);
-    size = size < other ? other : size;
-  }
+/// The largest of what the threads of a block bring, to all of them. largest: a word a warp.
+__device__ __forceinline__ float block_largest(float size, float* largest) {
+  const auto of_warp = [](float mine) {
+    for (int h = 16; h > 0; h /= 2) {
+      const float other = __shfl_xor_sync(all_lanes, mine, h);
+      mine = mine < other ? other : mine;
+    }
+    return mine;
+  };
+  size = of_warp(size);
   if (lane_index() == 0) largest[warp_index()] = size;
   __syncthreads();
-  for (int w = 0; w < thread_count() / 32; ++w) size = size < largest[w] ? largest[w] : size;
+  return of_warp(lane_index() < thread_count() / 32 ? largest[lane_index()] : 0.0f);
+}
+/// The step of a tile whose largest element this is.
+__device__ __forceinline__ double step_for(const Prepare& args, float size) {
   if (args.transform.integral > 0 && static_cast<double>(size) <= args.transform.integral * 128 * (1 + 0x1p-20))
     return args.transform.integral;
   return static_cast<double>(size / 127 < args.transform.least_step ? args.transform.least_step : size / 127);
+}
+/// The step of a tile, from the largest element of all its rows, by a block.
+__device__ __forceinline__ double tile_step(const Prepare& args, const PackedTile& tile, float* largest) {
+  const PreparedMatrix& matrix = args.matrix;
+  return step_for(
+      args, block_largest(thread_index() < tile.used ? matrix.sizes[matrix.order[tile.begin + thread_index()]] : 0.0f,
+                          largest));
 }
 
 /// The multiple of a step nearest to x, among -128 to 127; `whole` is the same. Where it leaves 32 bits, as of infinite x, it is any of them.
@@ -126,16 +138,16 @@ __device__ __forceinline__ int rounded_byte(double x, double inverse, double& wh
   return n;
 }
 
-/// Rows of a tile in bytes, and their sums: eight lanes a row.
+/// Rows of a tile in bytes, and their sums: eight lanes a row. first, end: of the tile's rows.
 template <class Columns>
 __device__ __forceinline__ void round_rows(const Prepare& args, const PackedTile& tile, double step,
-                                           const TileScratch& scratch) {
+                                           const TileScratch& scratch, int first = 0, int end = tile_rows) {
   constexpr int batch = 4;  // groups of columns that are loaded together
   const PreparedMatrix& matrix = args.matrix;
   const int part = lane_index() % row_lanes, width = static_cast<int>(matrix.width);
   const double inverse = 1 / step;
-  for (int r = thread_index() / row_lanes; r < tile_rows; r += thread_count() / row_lanes) {
-    const std::int64_t row = matrix.order[tile.begin + (r < tile.used ? r : 0)];
+  for (int r = first + thread_index() / row_lanes; r < end; r += thread_count() / row_lanes) {
+    const std::int64_t row = r < tile.used ? matrix.order[tile.begin + r] : 0;  // any, where none is
     const Columns columns(matrix, row);
     const RowMap map = row_map(args, row);
     const TileBytes to(matrix, tile.begin, r);
@@ -286,40 +298,94 @@ __global__ void start_states(StartStates args) {
   if (position < args.queries.count) start_state(args, position);
 }
 
-/// A few queries in one launch, for a launch takes as long as what it does for them. Each is put in order behind those that are smaller.
-inline constexpr int few_threads = 1024,
-                     few_measured = few_threads / 32;  // of more than these rows the whole device takes the measures
+/// A few queries in one launch, for a launch takes as long as what it does for them. Those of two tiles are put in order, each behind those that are smaller;
+/// a tile alone has the step of its largest in any order. Sums of double precision take a multiprocessor longer than all else, so that blocks round a few
+/// rows each where they can, and do the rest each for all.
+inline constexpr int few_threads = 512;
+/// Who measures the queries: the whole device has, a warp each; each block does, eight lanes each, where they are plain; the one block does, a warp each.
+enum class FewMeasured : unsigned char { before, plainly, by_warps };
+inline constexpr int few_by_warps = 32;  // of more than these rows the whole device takes the measures
 struct PrepareFew {
   Prepare prepare;
   StartStates start;
-  bool measured = false;
+  FewMeasured measured = FewMeasured::before;
+  int rows = tile_rows;  // of a block
+  bool clears = false;   // the counters, which nothing has counted yet
 };
+inline std::int64_t few_blocks_of(const PrepareFew& args) {
+  return args.prepare.matrix.tiles() * (tile_rows / args.rows);
+}
+/// Rows that a block rounds.
+inline int few_rows(FewMeasured measured) { return measured == FewMeasured::by_warps ? tile_rows : 16; }
+
+/// Every block finds the same of every query, and the first counts.
+__device__ __forceinline__ void measure_few(const PrepareFew& args) {
+  const Prepare& prepare = args.prepare;
+  static_assert(sizeof(Counters) % 8 == 0 && sizeof(Counters) / 8 <= few_threads);
+  if (args.clears && blockIdx.x == 0 && thread_index() < static_cast<int>(sizeof(Counters) / 8))
+    reinterpret_cast<unsigned long long*>(prepare.counters)[thread_index()] = 0;
+  __syncthreads();
+  if (args.measured == FewMeasured::by_warps) return measure(prepare);
+  if (args.measured == FewMeasured::before) return;
+  const int count = static_cast<int>(prepare.matrix.count), each = thread_count() / row_lanes;
+  with_type(prepare.matrix.dtype, [&](auto zero) {
+    for (int from = 0; from < count; from += each) {
+      const int mine = from + thread_index() / row_lanes;
+      measure_plain_query<FourColumns<decltype(zero), false>>(prepare, mine < count ? mine : count - 1, mine < count,
+                                                              blockIdx.x == 0);
+    }
+  });
+}
+
 __global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew args) {
   VICINAL_SHARED(int, bins, block_queries);
+  VICINAL_SHARED(float, sizes, block_queries);  // in order
   VICINAL_SHARED(double, xx, tile_rows);
   VICINAL_SHARED(double, nn, tile_rows);
   VICINAL_SHARED(double, ee, tile_rows);
   VICINAL_SHARED(float, largest, few_threads / 32);
+  go_between();
   const PreparedMatrix& matrix = args.prepare.matrix;
-  if (thread_index() < 2) matrix.largest[thread_index()] = 0;
-  if (!args.measured) measure(args.prepare);
+  measure_few(args);
   __syncthreads();
-  const int mine = thread_index(), count = static_cast<int>(matrix.count);
-  if (mine < count) bins[mine] = order_bin(matrix.sizes[mine]);
+  // The order.
+  const int count = static_cast<int>(matrix.count), threads = thread_count();
+  for (int i = thread_index(); i < count; i += threads) bins[i] = count > tile_rows ? order_bin(matrix.sizes[i]) : 0;
   __syncthreads();
-  if (mine < count) {
-    int before = 0;
-    for (int i = 0; i < count; ++i) before += bins[i] < bins[mine] || (bins[i] == bins[mine] && i < mine) ? 1 : 0;
-    matrix.order[before] = static_cast<std::uint32_t>(mine);
+  const int first = static_cast<int>(blockIdx.x) * args.rows, end = first + args.rows;  // this block's positions
+  for (int i = thread_index(); i < count; i += threads) {
+    int before = i;
+    if (count > tile_rows) {
+      before = 0;
+      for (int j = 0; j < count; ++j) before += bins[j] < bins[i] || (bins[j] == bins[i] && j < i) ? 1 : 0;
+    }
+    sizes[before] = matrix.sizes[i];
+    if (before >= first && before < end) matrix.order[before] = static_cast<std::uint32_t>(i);
   }
   __syncthreads();
-  for (std::int64_t tile = 0; tile < matrix.tiles(); ++tile) {
-    with_type(matrix.dtype, [&](auto zero) {
-      pack_tile<FourColumns<decltype(zero), false>>(args.prepare, tile, {xx, nn, ee, largest});
-    });
-    __syncthreads();
+  // The tile's step, and this block's rows.
+  const PackedTile tile = packed_tile(matrix, first / tile_rows);
+  float size = 0;
+  for (int r = thread_index(); r < tile.used; r += threads) {
+    const float one = sizes[tile.begin + r];
+    size = size < one ? one : size;
   }
-  if (mine < count) start_state(args.start, mine);
+  const double step = step_for(args.prepare, block_largest(size, largest));
+  const int begin = first % tile_rows;
+  with_type(matrix.dtype, [&](auto zero) {
+    round_rows<FourColumns<decltype(zero), false>>(args.prepare, tile, step, {xx, nn, ee, largest}, begin,
+                                                   begin + args.rows);
+  });
+  __syncthreads();
+  for (int r = begin + thread_index(); r < begin + args.rows; r += threads) {
+    close_row(args.prepare, tile.begin + r, r < tile.used, {xx[r], nn[r], ee[r], 0, 0, 0}, {ee, nn, xx});
+    if (r < tile.used) start_state(args.start, tile.begin + r);
+  }
+  if (thread_index() != 0 || begin != 0) return;
+  TileMetadata& metadata = matrix.tile_metadata[first / tile_rows];
+  metadata.step = static_cast<float>(step);
+  metadata.inverse = 1 / step;
+  metadata.quick_inverse = static_cast<float>(1 / step);
 }
 
 }  // namespace vicinal::cuda

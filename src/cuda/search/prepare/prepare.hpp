@@ -35,6 +35,12 @@ class MatrixPreparer {
   std::int64_t longest;        // list that rows with many equals are left out of
   bool values = false;         // whether queries are kept in double precision, though their ranking can do without
   bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
+  bool uncleared = false;      // the counters still are, which the launch for a few queries may do by the way
+
+  /// Before anything is counted.
+  void clear_counters() {
+    if (std::exchange(uncleared, false)) device_.zero(counters_, sizeof(Counters));
+  }
 
   /// Centre and scale by a sample of the rows, which the device looks at; the host waits for the few words that it needs.
   DeviceTransform choose(DeviceBuffer<float, Device>& centre) {
@@ -121,6 +127,9 @@ class MatrixPreparer {
             const BoundModel& model, const DeviceTransform& transform, StartStates start = {}) {
     PreparedMatrix& matrix = buffers.matrix;
     const std::int64_t count = points.rows, padded = padded_to_blocks(count);
+    const bool lines = in_lines(precision_, model.sum),
+               few = queries && filters && count > 0 && count <= block_queries && !lines;
+    if (!few) clear_counters();
     matrix.rows = dense(buffers, points);
     matrix.dtype = points.dtype;
     matrix.count = count;
@@ -131,8 +140,6 @@ class MatrixPreparer {
     if (spec_.metric == Metric::correlation) matrix.mean = buffers.mean.reserve(count);
     const bool valued = values || !filters || keeps_values(spec_.metric, spec_.corpus.dtype, points.dtype, points.cols);
     if (queries) matrix.values = valued ? buffers.values.reserve(count * points.cols) : nullptr;
-    const bool lines = in_lines(precision_, model.sum);
-    const bool few = queries && filters && count <= block_queries && !lines;
     if (filters) {
       matrix.sizes = buffers.sizes.reserve(count);
       matrix.order = buffers.order.reserve(padded);
@@ -168,11 +175,11 @@ class MatrixPreparer {
     // Integers are all finite, and where the transform leaves them whole their sizes matter to groups alone.
     const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8,
                whole = integers && !lines && points.dtype == spec_.corpus.dtype && transform.integral > 0;
-    const bool measured = queries   ? !few || count > few_measured
+    if (few) return prepare_few_queries({prepare, start});
+    const bool measured = queries   ? true
                           : filters ? !whole || grouped
                                     : needs_norms(spec_.metric) || !(integers || checked_later);
     if (measured) measure(prepare);
-    if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
     if (filters && !queries && transform.duplicates) prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
@@ -226,13 +233,25 @@ class MatrixPreparer {
     args.visits = {.count = args.count, .step = 1};
   }
 
+  /// Whether the size of a query takes neither a norm nor a scale of its own.
+  static bool plain(const Prepare& args) {
+    return args.filters && args.matrix.values == nullptr && !needs_norms(args.model.metric) &&
+           args.model.sum != Sum::products;
+  }
+  void prepare_few_queries(PrepareFew args) {
+    args.measured = plain(args.prepare)                        ? FewMeasured::plainly
+                    : args.prepare.matrix.count > few_by_warps ? FewMeasured::before
+                                                               : FewMeasured::by_warps;
+    args.rows = few_rows(args.measured);
+    args.clears = args.measured != FewMeasured::before && std::exchange(uncleared, false);
+    clear_counters();
+    if (args.measured == FewMeasured::before) measure(args.prepare);
+    device_.launch().next(few_blocks_of(args), few_threads, 0, prepare_few, args);
+  }
   void measure(const Prepare& args) {
     const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;
     constexpr int warps = prepare_threads / 32, rows = prepare_threads / row_lanes;
-    const bool plain =
-        args.filters && args.matrix.values == nullptr && !needs_norms(args.model.metric) &&
-        args.model.sum != Sum::products;  // then a size takes neither a norm nor a scale of the query's own
-    if (args.is_query && !plain)
+    if (args.is_query && !plain(args))
       return device_.launch()(std::min((count + warps - 1) / warps, most), prepare_threads, 0, measure_queries, args);
     device_.launch()(std::min((count + rows - 1) / rows, most), prepare_threads, 0,
                      with_columns(args.matrix,

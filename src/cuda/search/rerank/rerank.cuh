@@ -26,10 +26,16 @@ inline int rerank_block(std::int64_t queries, std::int64_t k, bool labelled, int
   return k > 32 ? 128 : 64;
 }
 
+/// Where a multiprocessor has but one query, its warps wait for rows that come from all over memory: as many rows as they read at once are ranked first, and
+/// what is left then in one turn.
+inline constexpr std::int64_t few_rerank_words = 256, few_nearest = rerank_threads / 32 * rows_a_warp;
+
 struct Rerank {
   SearchArgs args;
   Ranking ranking;
   std::int64_t words = 0;  // rerank_words
+  std::uint32_t nearest =
+      1;  // rows that are ranked first: as many as could be in the answer, or as warps rank in the time of those
   bool last = false;
 };
 
@@ -111,6 +117,7 @@ __device__ __forceinline__ double cut_list(typename Form::Word* words, int& have
 
 template <class Form, Sum sum, bool floats>
 __global__ void __launch_bounds__(rerank_threads, 4) rerank_queries(Rerank s) {
+  wait_for_earlier();
   using Word = typename Form::Word;
   // Shared memory: the list with what is ranked behind it, and the rows that are chosen.
   VICINAL_SHARED(unsigned, scratch, 260);
@@ -141,8 +148,8 @@ __global__ void __launch_bounds__(rerank_threads, 4) rerank_queries(Rerank s) {
   bool first = true, in_order = false;
 
   while (count > 0) {
-    // Those that look nearest: at first as many as could be in the answer, afterwards what is left.
-    const std::uint32_t want = first && k < room ? static_cast<std::uint32_t>(k) : room;
+    // Those that look nearest at first, afterwards what is left.
+    const std::uint32_t want = first && s.nearest < room ? s.nearest : room;
     std::uint32_t used;
     const bool full = have == k;
     if (count <= want && (s.last || !full)) {
