@@ -50,7 +50,14 @@ class Runtime {
     const std::int64_t size = (bytes + 255) / 256 * 256;
     const std::int64_t most = carved_bytes_ > small_arrays ? carved_bytes_ : carved_bytes_ / 8;
     if (size > most) return from_pool(bytes);
-    if (carved_ == nullptr) carved_ = static_cast<std::byte*>(from_pool(carved_bytes_));
+    if (carved_ == nullptr) {
+      carved_ = static_cast<std::byte*>(context_.pool.take(carved_bytes_, stream_));
+      if (carved_ == nullptr && carved_bytes_ == small_arrays) return from_pool(bytes);
+      if (carved_ == nullptr) {  // there may be room for what is taken in the end
+        carved_bytes_ = small_arrays;
+        return take(bytes);
+      }
+    }
     if (used_ + size > carved_bytes_) return from_pool(bytes);
     return carved_ + std::exchange(used_, used_ + size);
   }

@@ -32,8 +32,8 @@ class FilterPasses {
     unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
     if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
     sample(f, sampled.tiles);
-    device_.launch().next(count, speculative_threads(f.groups), speculative_thresholds_memory(f.groups),
-                          speculative_thresholds,
+    device_.launch().next(count, speculative_threads(f.groups, count <= device_.multiprocessors),
+                          speculative_thresholds_memory(f.groups), speculative_thresholds,
                           SpeculativeThresholds{.args = args,
                                                 .nearest = f.nearest,
                                                 .groups = f.groups,

@@ -45,7 +45,7 @@ TEST_F(CudaRuntime, ASearchThatEndsByAnExceptionWaitsBeforeItsMemoryIsGivenBack)
   const auto search = [&](bool fails) {
     fake::log.clear();
     try {
-      Runtime runtime(context_, texts, true);
+      Runtime runtime(context_, texts, Runtime::small_arrays);
       void* there = runtime.take(400);
       runtime.in(there, rows.data(), 400);
       if (fails) fail(ErrorCode::cancelled, "cancelled");
@@ -99,13 +99,48 @@ TEST_F(CudaRuntime, WhatIsKeptIsLetGoAfterTheKernelsOfAFailedSearch) {
 
 TEST_F(CudaRuntime, ASearchBeginsAfterTheCallersStream) {
   {
-    Runtime runtime(context_, texts, false, caller_);
+    Runtime runtime(context_, texts, 0, caller_);
     void* there = runtime.take(8);
     runtime.zero(there, 8);
     runtime.wait();
     runtime.give(there);
   }
   EXPECT_EQ(fake::log, (Log{"record caller", "own waits for it", "take own", "set own", "wait own", "give own"}));
+}
+
+TEST_F(CudaRuntime, ASearchWithoutMemoryForAllAtOnceTakesItAsItGoes) {
+  const std::int64_t all = 4 * Runtime::small_arrays;
+  {
+    Runtime runtime(context_, texts, all);
+    void* const first = runtime.take(Runtime::small_arrays);
+    EXPECT_EQ(runtime.take(400), static_cast<std::byte*>(first) + Runtime::small_arrays);
+    EXPECT_EQ(fake::blocks, 1);
+  }
+  fake::largest_block = static_cast<std::size_t>(all - 1);
+  fake::log.clear();
+  {
+    Runtime runtime(context_, texts, all);
+    void* const first = runtime.take(Runtime::small_arrays);
+    EXPECT_NE(first, nullptr);
+    EXPECT_NE(runtime.take(400), nullptr);
+    EXPECT_EQ(fake::blocks, 2) << "what is large alone, and a piece for what is small";
+    runtime.give(first);
+  }
+}
+
+TEST_F(CudaRuntime, AFewBytesAreThereAfterTheWait) {
+  const std::vector<std::uint64_t> from{1, 2, 3};
+  std::vector<std::uint64_t> to(3);
+  Runtime runtime(context_, texts, Runtime::small_arrays);
+  runtime.out(to.data(), from.data(), 16);
+  runtime.out(to.data() + 2, from.data() + 2, 8);
+  EXPECT_EQ(to, std::vector<std::uint64_t>(3)) << "they lie in pinned memory";
+  runtime.wait();
+  EXPECT_EQ(to, from);
+  // Whoever waits again gets nothing again.
+  to.assign(3, 7);
+  runtime.wait();
+  EXPECT_EQ(to, std::vector<std::uint64_t>(3, 7));
 }
 
 TEST_F(CudaRuntime, AStreamThatCapturesIsRefused) {

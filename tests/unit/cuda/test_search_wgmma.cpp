@@ -22,11 +22,24 @@ TEST(CudaWgmma, EveryMetricOfEveryWidth) {
       const std::vector<float> corpus = gaussian(1, 700 * dims, 3), queries = gaussian(2, 150 * dims, 3);
       SCOPED_TRACE(std::string(metric_info(metric).name) + ", " + std::to_string(dims) + " columns");
       for (const std::int64_t count :
-           {std::int64_t{150}, std::int64_t{9}})  // groups are tested for more than half a block
+           {std::int64_t{150}, std::int64_t{9}})  // of 128 and fewer warpgroups share the tiles
         compare(view(corpus, dims), view(queries, dims).slice(0, count),
                 {.options = {.k = 7, .metric = metric}, .slots = 90, .wgmma = true},
                 metric == Metric::euclidean ? 0 : 20);
     }
+}
+
+// Rows among which not all may answer are tested one by one.
+TEST(CudaWgmma, EligibleRowsOfOneSlab) {
+  for (const std::int64_t dims : {40, 100}) {
+    const std::vector<float> corpus = gaussian(6, 900 * dims, 3), queries = gaussian(7, 150 * dims, 3);
+    KnnOptions some{.k = 7};
+    some.eligible.first = 100;
+    some.eligible.last = 850;
+    for (const std::int64_t count : {std::int64_t{150}, std::int64_t{128}, std::int64_t{9}})
+      compare(view(corpus, dims), view(queries, dims).slice(0, count), {.options = some, .slots = 90, .wgmma = true},
+              0);
+  }
 }
 
 TEST(CudaWgmma, RowsOfAllLengthsInSortedRuns) {

@@ -52,8 +52,11 @@ inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
   return groups * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Threads of a query's block: few have few turns to wait for each other.
-inline int speculative_threads(std::int64_t groups) { return groups <= 512 ? 64 : initial_threads; }
+/// Threads of a query's block: few have few turns to wait for each other; alone on its multiprocessor a query takes as many as there are tiles of a usual sample.
+inline constexpr int most_speculative_threads = 512;
+inline int speculative_threads(std::int64_t groups, bool alone) {
+  return groups <= 512 ? 64 : alone ? most_speculative_threads : initial_threads;
+}
 
 /// take(tile of the sample, its position) for those of this thread.
 template <class Take>
@@ -67,7 +70,7 @@ __device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s
 
 /// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what
 /// becomes of it.
-__global__ void __launch_bounds__(initial_threads) speculative_thresholds(SpeculativeThresholds s) {
+__global__ void __launch_bounds__(most_speculative_threads) speculative_thresholds(SpeculativeThresholds s) {
   go_between();
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
