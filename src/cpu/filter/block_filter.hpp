@@ -10,7 +10,7 @@
 
 namespace vicinal::cpu {
 
-/// Packed rows of a chunk that a core's second-level cache holds for the next search.
+/// So many bytes of packed rows stay in a core's second-level cache for the next search.
 inline constexpr std::int64_t cached_bytes = std::int64_t{1} << 20;
 
 /// A QueryBlock is one block of queries in one split of the chunk. Its arrays have one entry for each query of the block.

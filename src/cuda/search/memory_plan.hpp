@@ -52,8 +52,7 @@ inline void check_candidates(std::int64_t candidates) {
 /// not; the plan does not know these and counts too much.
 inline bool finds_groups(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
-         (plan.query_batch > tile_rows || problem.corpus.cols <= 128) && problem.corpus.cols <= most_grouped_width &&
-         has_products(filter_sum_of(problem.metric));
+         tests_groups(plan.query_batch, problem.corpus.cols) && has_products(filter_sum_of(problem.metric));
 }
 
 /// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all had; a block at least.

@@ -61,8 +61,7 @@ inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queri
   constexpr Rates rates;
   const auto q = static_cast<double>(queries), n = static_cast<double>(rows), d = static_cast<double>(dims);
   if (on_tensor_cores(precision, sum)) {
-    const bool groups =
-        grouped && in_codes(precision) && (queries > tile_rows || dims <= 128) && dims <= most_grouped_width;
+    const bool groups = grouped && in_codes(precision) && tests_groups(queries, dims);
     const double tile = !groups       ? filter_precision(precision).tile_seconds
                         : dims <= 64  ? rates.grouped_half
                         : dims <= 128 ? rates.grouped_tile

@@ -156,10 +156,6 @@ class CudaSession final : public Session {
   }
 
  private:
-  template <class Args>
-  void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
-    device_.launch()(blocks, threads, shared, kernel, args);
-  }
   /// rows: of the caller's queries, which `points` holds densely.
   void start_batch(const QueryRows& rows, const Points& points) {
     numbers_ = rows;
@@ -219,22 +215,15 @@ class CudaSession final : public Session {
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
     const std::int64_t count = queries_.matrix.count;
-    const bool few = count <= device_.multiprocessors;
-    const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024
-                                                                             : few    ? few_rerank_words
-                                                                                      : 0);
-    const int threads = rerank_block(count, spec_.k, labelled, device_.multiprocessors);
+    const RerankShape shape = rerank_shape(count, spec_.k, labelled, device_.multiprocessors);
     const auto rerank = [&](bool all) {
-      const Rerank s{.args = args(),
-                     .ranking = ranking(),
-                     .words = words,
-                     .nearest = static_cast<std::uint32_t>(few ? std::max(spec_.k, few_nearest) : spec_.k),
-                     .last = all};
-      device_.launch().next(count, threads, rerank_memory(words, spec_.k, wide_), rerank_kernel(s.ranking, wide_), s);
+      const Rerank s{.args = args(), .ranking = ranking(), .words = shape.words, .nearest = shape.nearest, .last = all};
+      device_.launch().next(count, shape.threads, rerank_memory(shape.words, spec_.k, wide_),
+                            rerank_kernel(s.ranking, wide_), s);
     };
     if (last && !labelled && queries_.matrix.two_bytes != nullptr) {
       rerank(false);
-      launch(refine_candidates, count, refine_threads, 0, args());
+      device_.launch()(count, refine_threads, 0, refine_candidates, args());
     }
     rerank(last);
   }

@@ -137,6 +137,15 @@ TEST_F(CudaRuntime, AFewBytesAreThereAfterTheWait) {
   EXPECT_EQ(to, std::vector<std::uint64_t>(3)) << "they lie in pinned memory";
   runtime.wait();
   EXPECT_EQ(to, from);
+  // More than a page comes as it goes.
+  for (const std::int64_t bytes : {4096, 4097}) {
+    const std::vector<char> many(4097, 'a');
+    std::vector<char> there(many.size());
+    runtime.out(there.data(), many.data(), bytes);
+    EXPECT_EQ(there.front() == 'a', bytes > 4096);
+    runtime.wait();
+    EXPECT_EQ(std::count(there.begin(), there.end(), 'a'), bytes);
+  }
   // Whoever waits again gets nothing again.
   to.assign(3, 7);
   runtime.wait();

@@ -29,6 +29,15 @@ TEST(CudaWgmma, EveryMetricOfEveryWidth) {
     }
 }
 
+// Warpgroups share tiles for up to 128 queries, a query is alone on its multiprocessor up to 3, and blocks of a preparing launch have 16.
+TEST(CudaWgmma, QueriesOnBothSidesOfWhatSharesThem) {
+  const std::int64_t dims = 50;
+  const std::vector<float> corpus = gaussian(8, 600 * dims, 3), queries = gaussian(9, 257 * dims, 3);
+  for (const std::int64_t count : {3, 4, 16, 17, 128, 129, 256, 257})
+    compare(view(corpus, dims), view(queries, dims).slice(0, count), {.options = {.k = 5}, .slots = 90, .wgmma = true},
+            0);
+}
+
 // Rows among which not all may answer are tested one by one.
 TEST(CudaWgmma, EligibleRowsOfOneSlab) {
   for (const std::int64_t dims : {40, 100}) {

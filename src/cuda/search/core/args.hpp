@@ -59,6 +59,10 @@ inline constexpr int group_rows = 16;
 inline constexpr std::int64_t most_grouped_width =
     1024;  // bytes of a row whose groups may be tested: its sums are floats, too
 static_assert(most_grouped_width * 128 * 128 <= 1 << 24);
+/// Whether kernels test groups of rows for so many queries of so many columns: for few of longer rows their warpgroups would have no queries.
+VICINAL_HOST_DEVICE constexpr bool tests_groups(std::int64_t queries, std::int64_t dims) {
+  return dims <= most_grouped_width && (dims <= 128 || queries > tile_rows);
+}
 static_assert(group_rows * groups_a_tile == tile_rows);
 /// Row `i` of a group, within the tile: the rows of which a thread of a warpgroup has the sums.
 VICINAL_HOST_DEVICE inline constexpr int row_of_group(int group, int i) {

@@ -330,11 +330,11 @@ __global__ void tell_wgmma(int* there) {
 #endif
 }
 
-/// Whether groups of rows are tested: where all rows, or all but the query's own, may answer. Not among longer rows of few queries, or where two thirds of a second block would be padding: 256 of 10^6 x 768 took .87 ms in place of .81.
+/// Whether groups of rows are tested: where all rows, or all but the query's own, may answer. Not where two thirds of a second block of longer rows would be padding: 256 of 10^6 x 768 took .87 ms in place of .81.
 inline bool wgmma_by_groups(const SearchArgs& args) {
   const std::int64_t width = args.rows.width, count = args.queries.count;
-  const bool padded = width > 128 && (count <= tile_rows || (count > slab_queries && count <= 4 * slab_queries / 3));
-  return args.slots != nullptr && width <= most_grouped_width && (args.choice.all || args.choice.only_self) && !padded;
+  const bool padded = width > 128 && count > slab_queries && count <= 4 * slab_queries / 3;
+  return args.slots != nullptr && tests_groups(count, width) && (args.choice.all || args.choice.only_self) && !padded;
 }
 inline bool wgmma_by_groups_of_slabs(const SearchArgs& args) { return args.rows.width > 128 && wgmma_by_groups(args); }
 

@@ -44,7 +44,7 @@ __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
 }
 
-/// By the block that ends last. A copy by the driver would begin some 6 us after the kernel.
+/// The block that ends last tells the host what all have counted: a copy by the driver would begin some 6 us after the kernel.
 __device__ __forceinline__ void tell_counters(const Finish& f) {
   if (f.told == nullptr) return;
   __syncthreads();

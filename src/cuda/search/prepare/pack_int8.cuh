@@ -101,7 +101,7 @@ struct TileBytes {
   }
 };
 
-/// The largest of what the threads of a block bring, to all of them. largest: a word a warp.
+/// It returns the largest of what the threads of a block bring, to all of them. largest: a word a warp.
 __device__ __forceinline__ float block_largest(float size, float* largest) {
   const auto of_warp = [](float mine) {
     for (int h = 16; h > 0; h /= 2) {
@@ -115,7 +115,7 @@ __device__ __forceinline__ float block_largest(float size, float* largest) {
   __syncthreads();
   return of_warp(lane_index() < thread_count() / 32 ? largest[lane_index()] : 0.0f);
 }
-/// The step of a tile whose largest element this is.
+/// It returns the step of a tile whose largest element this is.
 __device__ __forceinline__ double step_for(const Prepare& args, float size) {
   if (args.transform.integral > 0 && static_cast<double>(size) <= args.transform.integral * 128 * (1 + 0x1p-20))
     return args.transform.integral;

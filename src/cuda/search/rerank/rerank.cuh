@@ -1,6 +1,8 @@
 // RERANK: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
 // distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the end all that is left is ranked.
 #pragma once
+#include <algorithm>
+
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/threshold.cuh"
@@ -20,22 +22,31 @@ inline std::int64_t rerank_words(std::int64_t k) {
 inline std::int64_t rerank_memory(std::int64_t words, std::int64_t k, bool wide) {
   return words * word_size(wide) + (words - k) * 4;
 }
-/// Threads of a query's block, of so many queries: few for short lists, so that more blocks read while one selects; all where each multiprocessor has but one query.
-inline int rerank_block(std::int64_t queries, std::int64_t k, bool labelled, int multiprocessors) {
-  if (queries <= multiprocessors || labelled || k > 1024) return rerank_threads;
-  return k > 32 ? 128 : 64;
+/// A RerankShape says how a query's block goes about it.
+struct RerankShape {
+  int threads;
+  std::int64_t words;     // that are sorted at a time
+  std::uint32_t nearest;  // rows that are ranked first
+};
+/// Blocks have few threads for short lists, so that more of them read while one selects, and rank at first what could be in the answer. Where each multiprocessor has but one query, its
+/// warps wait for rows that come from all over memory: then they rank as many as they read at once, and what is left in one turn. labelled: much was found for each query.
+inline RerankShape rerank_shape(std::int64_t queries, std::int64_t k, bool labelled, int multiprocessors) {
+  constexpr std::int64_t read_at_once = rerank_threads / 32 * rows_a_warp;
+  const bool alone = queries <= multiprocessors;
+  return {.threads = alone || labelled || k > 1024 ? rerank_threads
+                     : k > 32                      ? 128
+                                                   : 64,
+          .words = std::max<std::int64_t>(rerank_words(k), labelled ? 1024
+                                                           : alone  ? 256
+                                                                    : 0),
+          .nearest = static_cast<std::uint32_t>(alone ? std::max(k, read_at_once) : k)};
 }
-
-/// Where a multiprocessor has but one query, its warps wait for rows that come from all over memory: as many rows as they read at once are ranked first, and
-/// what is left then in one turn.
-inline constexpr std::int64_t few_rerank_words = 256, few_nearest = rerank_threads / 32 * rows_a_warp;
 
 struct Rerank {
   SearchArgs args;
   Ranking ranking;
-  std::int64_t words = 0;  // rerank_words
-  std::uint32_t nearest =
-      1;  // rows that are ranked first: as many as could be in the answer, or as warps rank in the time of those
+  std::int64_t words = 0;  // RerankShape's, as the next
+  std::uint32_t nearest = 1;
   bool last = false;
 };
 
