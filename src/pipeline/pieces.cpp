@@ -130,14 +130,18 @@ Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOption
                     std::span<const std::int64_t> words, ThreadPool& thread_pool) {
   Hash128 hash;
   const Eligible& eligible = options.eligible;
-  const std::array<std::int64_t, 8> facts{info().semantics_version,
-                                          static_cast<std::int64_t>(options.metric),
-                                          options.pad ? 1 : 0,
-                                          options.first_id,
-                                          static_cast<std::int64_t>(options.degenerate),
-                                          static_cast<std::int64_t>(eligible.labels),
-                                          (eligible.ids ? 1 : 0) + (eligible.bitmap ? 2 : 0),
-                                          static_cast<std::int64_t>(words.size())};
+  constexpr std::int64_t format = 2;  // 1: lists could lack rows at products beyond the type
+  const std::array<std::int64_t, 11> facts{info().semantics_version,
+                                           format,
+                                           static_cast<std::int64_t>(options.metric),
+                                           options.pad ? 1 : 0,
+                                           options.first_id,
+                                           static_cast<std::int64_t>(options.degenerate),
+                                           static_cast<std::int64_t>(eligible.labels),
+                                           eligible.ids ? std::ssize(*eligible.ids) : -1,
+                                           eligible.bitmap ? std::ssize(*eligible.bitmap) : -1,
+                                           std::ssize(eligible.corpus_labels),
+                                           static_cast<std::int64_t>(words.size())};
   hash.update(raw(facts.data(), facts.size()));
   hash.update(raw(words.data(), words.size()));
   hash_rows(hash, corpus, thread_pool);

@@ -66,7 +66,7 @@ class FiniteLists {
   }
 
  private:
-  /// The k nearest of queries [first, first + count); none where one of them is beyond the type.
+  /// The k nearest of queries [first, first + count); none where the farthest of a list are beyond the type. Any other error is the whole search's.
   std::optional<Neighbors> search(std::int64_t first, std::int64_t count, std::int64_t k) const try {
     KnnOptions own = options_;
     own.k = k;
@@ -76,8 +76,7 @@ class FiniteLists {
     if (own.progress && count < queries_.rows)
       own.progress = [this](std::uint64_t, std::uint64_t) { return options_.progress(0, 1); };
     return knn(part_, queries_.slice(first, count), own);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::range_error) throw;
+  } catch (const FarthestInfinite&) {
     return std::nullopt;
   }
 
@@ -161,7 +160,7 @@ void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int6
         SearchSpec spec;
         spec.metric = metric;
         spec.type = out.type;
-        report_infinite(spec);
+        report_infinite(spec, ListEnd::farthest);
       }
       if (out.counts != nullptr) out.counts[q] = eligible;
     }

@@ -78,14 +78,16 @@ void report_changed_matches(std::int64_t counted, std::int64_t found) {
            found, " when they were placed"));
 }
 
-void report_infinite(const SearchSpec& spec) {
+void report_infinite(const SearchSpec& spec, ListEnd end) {
   const char* advice = spec.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64"
                                                           : "use distance_type=f64 or scale the rows";
   const char* name = spec.metric == Metric::sqeuclidean ? "squared distance" : metric_info(spec.metric).name.data();
   const char* type = spec.type == DistanceType::f64 ? "f64" : "f32";
   if (spec.type == DistanceType::f64)
     advice = spec.metric == Metric::sqeuclidean ? "use euclidean or scale the rows" : "scale the rows";
-  fail(ErrorCode::range_error, cat(name, " exceeds ", type, "; ", advice));
+  const std::string message = cat(name, " exceeds ", type, "; ", advice);
+  if (end == ListEnd::farthest) throw FarthestInfinite(ErrorCode::range_error, message);
+  fail(ErrorCode::range_error, message);
 }
 
 }  // namespace vicinal

@@ -3,6 +3,7 @@
 #pragma once
 #include "backend/search.hpp"
 #include "prepare/row_kernels.hpp"
+#include "vicinal/error.hpp"
 
 namespace vicinal {
 
@@ -12,8 +13,15 @@ namespace vicinal {
 /// It does the same by the fastest kernels of this machine, for other backends.
 [[noreturn]] void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side,
                                     ThreadPool& thread_pool);
-/// It says that a distance that was to be returned is infinite.
-[[noreturn]] void report_infinite(const SearchSpec& spec);
+/// The RangeError of a list whose farthest entries are beyond the type of a distance; what is nearer than these is right.
+class FarthestInfinite final : public Error {
+ public:
+  using Error::Error;
+};
+enum class ListEnd { nearest, farthest };
+/// It says that a distance that was to be returned is infinite: by FarthestInfinite where it is at that end of its list, else (a product beyond the type is
+/// the nearest there is) by a RangeError that nobody may go on after.
+[[noreturn]] void report_infinite(const SearchSpec& spec, ListEnd end);
 /// It says that a range search found another number of matches when it wrote them than when it counted them.
 [[noreturn]] void report_changed_matches(std::int64_t counted, std::int64_t found);
 

@@ -239,7 +239,7 @@ std::string search_refusal(const std::string& name, int capability, Precision pr
 }
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors) {
-  if (problem.range) return range_bytes(plan, problem);
+  if (problem.range) return range_bytes(plan, problem, multiprocessors);
   if (has_filter(precision_of(plan.cascade.front()))) return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows),
                      batch = std::max<std::int64_t>(plan.query_batch, 1);

@@ -50,6 +50,7 @@ class CudaSession final : public Session {
     facts_.reserve(counter_words + 2 * plan.query_batch);
     preparer_.emplace(device, spec, precision, thread_pool, counters());
     preparer_->uncleared = true;
+    if (plan.budget_bytes > 0) preparer_->spare_bytes = plan.budget_bytes - plan.peak_bytes;
     if (!kept_ || spec.radius) preparer_->clear_counters();  // kernels before queries count, and what counts ranges
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
@@ -331,7 +332,8 @@ class CudaSession final : public Session {
     if (counters.undefined_keys != 0)
       fail(ErrorCode::range_error,
            cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
-    if (counters.infinite_keys != 0) report_infinite(spec_);
+    if (counters.infinite_keys != 0)
+      report_infinite(spec_, counters.nearest_infinite != 0 ? ListEnd::nearest : ListEnd::farthest);
   }
 
   /// Results that stay on the device cannot be read by certify: what it would find is said here.

@@ -115,7 +115,7 @@ class EmulatedBackend final : public IdleBackend, StringBackend {
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     if (std::min(plan.corpus_chunk, problem.corpus.rows) > most_rows || plan.query_batch > most_queries)
       return std::int64_t{1} << 40;
-    return problem.range ? cuda::range_bytes(plan, problem)
+    return problem.range ? cuda::range_bytes(plan, problem, device_.multiprocessors)
                          : cuda::session_bytes(plan, problem, 1, device_.multiprocessors, device_.packed_rows);
   }
   std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const override {

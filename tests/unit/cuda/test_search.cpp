@@ -540,4 +540,16 @@ TEST(CudaRange, MatchesWithoutRoomGoToTheirPlaces) {
   EXPECT_GT(compare_range(view(corpus, dims), view(queries, dims), 4, ask, 0), 0);
 }
 
+TEST(CudaRange, AnyDeviceHasRoomForATileOfRows) {
+  // A block of the grid may have more queries than another; a launch that cannot be divided must have room for all of its pairs.
+  for (const std::int64_t multiprocessors : {1, 3, 16, 108, 114, 132, 144, 148, 192})
+    for (std::int64_t queries = 1; queries < 300'000; queries += queries / 7 + 1) {
+      const std::int64_t blocks = (queries + cuda::block_queries - 1) / cuda::block_queries,
+                         grid = std::min(multiprocessors, blocks), most = (blocks + grid - 1) / grid,
+                         pairs = most * cuda::block_queries * cuda::tile_rows;
+      EXPECT_GE(cuda::candidate_room(queries, multiprocessors) / grid, pairs)
+          << queries << " queries, " << multiprocessors << " multiprocessors";
+    }
+}
+
 }  // namespace

@@ -40,7 +40,7 @@ struct Planned final : IdleBackend {
     return proposal;
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
-    return problem.range ? cuda::range_bytes(plan, problem) : cuda::session_bytes(plan, problem, 0, 3);
+    return problem.range ? cuda::range_bytes(plan, problem, 3) : cuda::session_bytes(plan, problem, 0, 3);
   }
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return cuda::search_seconds(plan, problem);

@@ -77,11 +77,14 @@ struct Prepared {
   cuda::PreparedMatrixBuffers<Device> rows{device};
   BoundModel model;
 
-  Prepared(const Points& points, Metric metric, Precision precision = Precision::int8, bool filters = true)
+  Prepared(const Points& points, Metric metric, Precision precision = Precision::int8, bool filters = true,
+           std::int64_t spare_bytes = INT64_MAX)
       : spec{.corpus = points, .metric = metric, .degenerate = Degenerate::one},
         model(metric, DistanceType::f32, points.cols, 1, 0) {
     device.zero(counters.reserve(1), sizeof(cuda::Counters));
     preparer.emplace(device, spec, precision, thread_pool, counters.data());
+    preparer->longest = 10;
+    preparer->spare_bytes = spare_bytes;
     if (filters) transform = preparer->choose(centre);
     model = cuda::model_of(metric, spec.type, points.cols, transform.scale, precision);
     preparer->make(rows, points, false, filters, model, transform);
@@ -152,6 +155,26 @@ TEST(CudaPrepare, ManyEqualRowsAreSeen) {
       if (r % 100 < alike) std::fill_n(values.begin() + r * cols, cols, r % 2 == 0 ? 0.0 : -0.0);
     const Rows rows(DType::f32, count, cols, values);
     EXPECT_EQ(Prepared(rows.points, Metric::euclidean).transform.duplicates, alike >= 40) << alike;
+  }
+}
+
+TEST(CudaPrepare, CopiesAreMarkedWhereTheBudgetHasRoomForIt) {
+  // Ten kinds of 70 rows each, of which lists of ten need eleven.
+  const std::int64_t cols = 9, count = 700;
+  std::vector<double> values = normals(4, count * cols);
+  for (std::int64_t i = 10 * cols; i < count * cols; ++i) values[i] = values[i % (10 * cols)];
+  const Rows rows(DType::f32, count, cols, values);
+  const std::int64_t bytes = cuda::DuplicateMarks<Device>::bytes(count);
+  EXPECT_EQ(bytes, 2048 * 8 + count * 5);
+  for (const bool room : {true, false}) {
+    const Prepared prepared(rows.points, Metric::euclidean, Precision::int8, true, room ? bytes : bytes - 1);
+    ASSERT_TRUE(prepared.transform.duplicates);
+    std::int64_t left_out = 0;
+    for (std::int64_t position = 0; position < count; ++position)
+      left_out +=
+          std::isinf(prepared.rows.matrix.tile_metadata[position / cuda::tile_rows].terms[position % cuda::tile_rows]);
+    EXPECT_EQ(left_out > 0, room);
+    EXPECT_LE(left_out, count - 110);
   }
 }
 
@@ -315,13 +338,24 @@ TEST(CudaPrepare, InfiniteSumsOfFiniteRowsAreNoBadRows) {
   const std::int64_t cols = 8;
   std::vector<double> corpus(40 * cols, 1.0), queries(cols, 0.0);
   corpus[7 * cols] = 1e200;
-  try {
-    by_device(Points(corpus.data(), DType::f64, 40, cols), Points(queries.data(), DType::f64, 1, cols),
-              {.options = {.k = 40}, .filter = false});
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::range_error) << error.what();
-  }
+  // Where it is the farthest of the list, whoever searches piece by piece may go on; not where a product beyond the type is the nearest.
+  const auto refused = [&](const KnnOptions& options) {
+    try {
+      by_device(Points(corpus.data(), DType::f64, 40, cols), Points(queries.data(), DType::f64, 1, cols),
+                {.options = options, .filter = false});
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::range_error) << error.what();
+      return dynamic_cast<const FarthestInfinite*>(&error) != nullptr;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused({.k = 40}));
+  queries[0] = -1e200;
+  EXPECT_TRUE(refused({.k = 40, .metric = Metric::inner_product}));
+  queries[0] = 1e200;
+  EXPECT_FALSE(refused({.k = 40, .metric = Metric::inner_product}));
+  EXPECT_FALSE(refused({.k = 1, .metric = Metric::inner_product}));
 }
 
 TEST(CudaPrepare, EveryPairByFoursHasTheBitsOfTheCpu) {

@@ -343,6 +343,47 @@ TEST(GroundTruth, AListOfAPieceMayEndWhereDistancesEnd) {
                  [&] { ground_truth(parts, asks, {.search = beyond}); });
 }
 
+TEST(GroundTruth, AnErrorOfAPieceIsTheWholes) {
+  // A piece that cannot be searched is not one without neighbours: its rows were left out of certified lists once.
+  const std::int64_t dims = 4, rows = 90;
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(rows * dims), asked(3 * dims);
+  for (std::vector<double>* side : {&values, &asked})
+    for (double& value : *side) value = normal(random);
+  const auto spoil = [&](double first, double second) {
+    values[70 * dims] = first;
+    values[70 * dims + 1] = second;
+    asked[0] = asked[1] = 1e200;
+  };
+  const auto refuses_both = [&](Metric metric, const char* message) {
+    const Points base = MatrixView<double>{values.data(), rows, dims}, asks = MatrixView<double>{asked.data(), 3, dims};
+    const std::vector<Points> parts{base.slice(0, 40), base.slice(40, 50)};
+    for (const std::int64_t verified : {0, 3}) {
+      const TruthOptions options{.search = {.k = 5, .metric = metric}, .verified_queries = verified};
+      expect_refused(ErrorCode::range_error, message, [&] { knn(base, asks, options.search); });
+      expect_refused(ErrorCode::range_error, message, [&] { ground_truth(parts, asks, options); });
+      const Directory directory;
+      expect_refused(ErrorCode::range_error, message,
+                     [&] { knn_in_pieces(base, asks, options.search, directory.path.string(), grid_of(2, 64)); });
+    }
+  };
+  std::vector<double> fine = values;
+  for (std::int64_t i = 0; i < dims; ++i) values[static_cast<std::size_t>(70 * dims + i)] *= 1e-100;
+  refuses_both(Metric::cosine, "a squared norm outside");
+  refuses_both(Metric::correlation, "a squared norm outside");
+  values = fine;
+  spoil(1e200, 0);  // the nearest of all, as far as products go
+  refuses_both(Metric::inner_product, "exceeds f64");
+  spoil(1e200, -1e200);
+  refuses_both(Metric::inner_product, "leaves f64");
+  spoil(-1e200, 0);  // the farthest: no list of five comes to it
+  const Points base = MatrixView<double>{values.data(), rows, dims}, asks = MatrixView<double>{asked.data(), 3, dims};
+  const std::vector<Points> parts{base.slice(0, 40), base.slice(40, 30), base.slice(70, 20)};
+  const KnnOptions search{.k = 20, .metric = Metric::inner_product};
+  expect_same(ground_truth(parts, asks, {.search = search}).nearest(), knn(base, asks, search));
+}
+
 TEST(GroundTruth, MergesListsThatWereFoundAsMergeDoes) {
   const Base base;
   for (const KnnOptions& options :

@@ -176,7 +176,8 @@ struct QueryState {
 /// What kernels count.
 struct Counters {
   unsigned long long passed, ranked, underflowed;
-  unsigned infinite_keys, undefined_keys;
+  unsigned infinite_keys, nearest_infinite;  // entries of lists; those that no other is nearer than
+  unsigned undefined_keys, none;
   unsigned long long first_undefined;   // row of the corpus
   unsigned bad_rows, bad_queries;       // that the contract refuses
   unsigned long long given_up, missed;  // queries; missed: that are searched again

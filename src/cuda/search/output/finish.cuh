@@ -106,7 +106,10 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
     bool again = false;
     if (i < have) {
       const double key = Words::key(best[i]);
-      if (!is_finite(key)) atomicAdd(&args.counters->infinite_keys, 1u);
+      if (!is_finite(key)) {
+        atomicAdd(&args.counters->infinite_keys, 1u);
+        if (key < 0) atomicAdd(&args.counters->nearest_infinite, 1u);
+      }
       again = key == 0 && sums && !f.zeros_are_exact;
       gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
       if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);

@@ -25,12 +25,15 @@ inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord)
 inline std::int64_t match_room(const Plan& plan) {
   return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
 }
-inline std::int64_t candidate_room(std::int64_t queries) {
-  return std::max(padded_to_blocks(queries) * tile_rows, std::int64_t{1} << 23);
+/// Candidates that a launch has room for: at least all pairs of one tile of rows, where each block of the grid has as much as the one with the most queries.
+inline std::int64_t candidate_room(std::int64_t queries, std::int64_t multiprocessors) {
+  const std::int64_t blocks = std::max<std::int64_t>(padded_to_blocks(queries) / block_queries, 1),
+                     grid = std::min(multiprocessors, blocks);
+  return std::max((blocks + grid - 1) / grid * grid * block_queries * tile_rows, std::int64_t{1} << 23);
 }
 
 /// Everything that a session holds, but for Plan::match_bytes.
-inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
+inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors) {
   const Precision precision = precision_of(plan.cascade.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
   const std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true) +
@@ -38,7 +41,8 @@ inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
                              (rows < problem.corpus.rows ? host_row_bytes(rows, problem.corpus) : 0) + batch * 192 +
                              2 * problem.filter_bytes + (std::int64_t{64} << 20);
   return total + batch * tile_rows * match_bytes +
-         (has_filter(precision) ? candidate_room(batch) * static_cast<std::int64_t>(sizeof(Candidate)) : 0);
+         (has_filter(precision) ? candidate_room(batch, multiprocessors) * static_cast<std::int64_t>(sizeof(Candidate))
+                                : 0);
 }
 
 template <class Device>
@@ -137,6 +141,7 @@ class RangeMatches {
             .unfilterable_count = unfilterable_.data() + count_,
             .largest = largest_.reserve(count_)};
   }
+  std::int64_t room() const { return candidate_room(count_, device_.multiprocessors); }
   std::int64_t used() {
     unsigned long long used = 0;
     device_.out(&used, list_.used, 8);
@@ -153,7 +158,7 @@ class RangeMatches {
     workers = grid * kernel_->writing_warps;
     const std::int64_t most =
         (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
-    f.room = std::min(most, candidate_room(count_) / workers);
+    f.room = std::min(most, room() / workers);
     f.used = segment_counts_.reserve(sms * most_writing_warps);
     launch_filter<false>(device_, *kernel_, precision_, f, grid);
     CandidateCounts sum{};
@@ -169,7 +174,7 @@ class RangeMatches {
   void filter(const SearchArgs& args, const Ranking& ranking) {
     Filter f{.args = args};
     f.blocks = (count_ + block_queries - 1) / block_queries;
-    f.candidates = candidate_buffer_.reserve(candidate_room(count_));
+    f.candidates = candidate_buffer_.reserve(room());
     const std::int64_t tiles = args.rows.tiles();
     for (std::int64_t part = std::max<std::int64_t>(1, tiles / 32); f.first < tiles;) {
       f.last = std::min(tiles, f.first + part);
@@ -196,7 +201,7 @@ class RangeMatches {
       const std::int64_t pairs =
           count_ * std::min((f.last - f.first) * tile_rows, args.rows.count - f.first * tile_rows);
       thread_pool_.poll(static_cast<std::uint64_t>(std::max<std::int64_t>(pairs, 0)));
-      if (candidates < candidate_room(count_) / 32) part = std::min(tiles, part * 4);
+      if (candidates < room() / 32) part = std::min(tiles, part * 4);
       f.first = f.last;
     }
   }

@@ -82,9 +82,10 @@ class DuplicateMarks {
  public:
   explicit DuplicateMarks(Device& device)
       : device_(device), table_(device), counts_(device), slot_of_(device), marks_(device) {}
+  /// What marks of so many rows take.
+  static std::int64_t bytes(std::int64_t rows) { return slots_of(rows) * 8 + rows * 5; }
   const std::uint8_t* mark(const PreparedMatrix& matrix, std::int64_t enough) {
-    std::int64_t slots = 1024;
-    while (slots < 2 * matrix.count) slots *= 2;
+    const std::int64_t slots = slots_of(matrix.count);
     Duplicates c{.matrix = matrix,
                  .enough = static_cast<std::uint32_t>(enough),
                  .table = table_.reserve(slots),
@@ -105,6 +106,12 @@ class DuplicateMarks {
   }
 
  private:
+  static std::int64_t slots_of(std::int64_t rows) {
+    std::int64_t slots = 1024;
+    while (slots < 2 * rows) slots *= 2;
+    return slots;
+  }
+
   Device& device_;
   DeviceBuffer<std::uint32_t, Device> table_, counts_, slot_of_;
   DeviceBuffer<std::uint8_t, Device> marks_;

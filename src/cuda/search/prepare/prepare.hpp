@@ -35,7 +35,9 @@ class MatrixPreparer {
   std::int64_t longest;        // list that rows with many equals are left out of
   bool values = false;         // whether queries are kept in double precision, though their ranking can do without
   bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
-  bool uncleared = false;      // the counters still are, which the launch for a few queries may do by the way
+  std::int64_t spare_bytes =
+      INT64_MAX;  // beyond what the plan counts; where copies' marks do not fit, a finer precision takes lists that overflow
+  bool uncleared = false;  // the counters still are, which the launch for a few queries may do by the way
 
   /// Before anything is counted.
   void clear_counters() {
@@ -181,7 +183,8 @@ class MatrixPreparer {
                                     : needs_norms(spec_.metric) || !(integers || checked_later);
     if (measured) measure(prepare);
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && transform.duplicates) prepare.duplicates = duplicates_.mark(matrix, longest + 1);
+    if (filters && !queries && transform.duplicates && DuplicateMarks<Device>::bytes(count) <= spare_bytes)
+      prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
       order(matrix, !whole);
       if (grouped)
