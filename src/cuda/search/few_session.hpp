@@ -20,10 +20,11 @@ template <SearchDeviceRuntime Device>
 bool is_few(const Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
             const CudaPreparedCorpus<Device>* kept, std::int64_t shared_bytes) {
   return kept != nullptr && kept->packed && precision == Precision::int8 && has_products(filter_sum_of(spec.metric)) &&
-         !spec.radius && spec.k >= 1 && spec.k <= few_k && plan.query_batch <= few_queries &&
+         !spec.radius && is_few_shape(plan.query_batch, spec.k, spec.corpus.rows, spec.corpus.cols) &&
          spec.type == DistanceType::f32 && !wide_words(spec.type, spec.corpus.rows, device.packed_rows) &&
-         spec.corpus.cols <= few_cols && spec.filter.all() && !spec.filter.only_self() && kept->transform.usable &&
-         kept->buffers.matrix.tiles() >= few_tiles && few_memory(128).all <= shared_bytes;
+         spec.filter.all() && !spec.filter.only_self() && kept->transform.usable &&
+         few_bounds(kept->buffers.matrix.tiles(), device.multiprocessors) >= spec.k &&
+         few_memory(128).all <= shared_bytes;
 }
 
 template <SearchDeviceRuntime Device>
@@ -153,8 +154,8 @@ class FewSession final : public Session {
       bounds.verified_radius[i] = there ? infinite : facts[i].verified_radius;
       bounds.largest[i] = facts[i].largest;
     }
-    stats_.candidates += static_cast<std::int64_t>(facts[0].passed);
-    stats_.reranked += static_cast<std::int64_t>(facts[0].ranked);
+    stats_.candidates += static_cast<std::int64_t>(facts[0].candidates);
+    stats_.reranked += static_cast<std::int64_t>(facts[0].candidates);
     return true;
   }
 

@@ -89,9 +89,8 @@ inline double preparing_seconds(const ProblemShape& problem, Precision precision
 /// Whether one kernel answers all queries (FewSession).
 inline bool few_at_once(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return problem.prepared && in_codes(precision) && has_products(filter_sum_of(problem.metric)) && !problem.range &&
-         problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 && problem.k >= 1 && problem.k <= few_k &&
-         problem.queries.rows <= few_queries && problem.corpus.cols <= few_cols &&
-         problem.corpus.rows > (few_tiles - 1) * tile_rows;
+         problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 &&
+         is_few_shape(problem.queries.rows, problem.k, problem.corpus.rows, problem.corpus.cols);
 }
 
 /// It returns the seconds in which what passes a filter of int8, or of tensor cores, is ranked.

@@ -170,7 +170,7 @@ TEST(CudaFew, LongestListsAndLateThresholds) {
   // The emulator runs block after block: the first ones know only what they saw.
   const std::int64_t dims = 128;
   const std::vector<float> corpus = gaussian(7, 4096 * dims, 1e3, 5), queries = gaussian(8, 16 * dims, 1e3, 5);
-  const Few few{.options = {.k = 64}};
+  const Few few{.options = {.k = 34}};  // bounds that a block of three has
   Kept kept(view(corpus, dims), few);
   kept.search(view(queries, dims), few);
   kept.search(view(queries, dims).slice(0, 2), few);
@@ -228,8 +228,16 @@ TEST(CudaFew, WhatItDoesNotTake) {
         .corpus = kept.corpus, .type = type, .k = k, .filter = RowFilter(eligible, kept.corpus.rows, 0, false)};
     return cuda::is_few(kept.device, spec, plan, Precision::int8, kept.kept.get(), shared);
   };
-  EXPECT_TRUE(takes(64, plan_of(16, 4100, 500)));
+  EXPECT_TRUE(takes(34, plan_of(16, 4100, 500)));
+  EXPECT_FALSE(takes(35, plan_of(16, 4100, 500)));  // rows of which no block knows enough
+  kept.device.multiprocessors = 132;
+  EXPECT_TRUE(takes(40, plan_of(16, 4100, 500)));
+  EXPECT_FALSE(takes(41, plan_of(16, 4100, 500)));
+  EXPECT_EQ(cuda::few_bounds(132, 132), 139);
+  EXPECT_EQ(cuda::few_bounds(10'000, 132), 163);
+  kept.device.multiprocessors = 33;
   EXPECT_FALSE(takes(65, plan_of(16, 4100, 500)));
+  kept.device.multiprocessors = 3;
   EXPECT_FALSE(takes(1, plan_of(17, 4100, 500)));
   EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 99 << 10));
   EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 227 << 10, DistanceType::f64));

@@ -18,6 +18,9 @@ inline constexpr std::int64_t most_filtered_k = 1 << 15;
 // Up to so many queries, neighbours and columns are a kernel's of their own (few/search.cuh), from so many tiles on.
 inline constexpr int few_queries = 16;
 inline constexpr std::int64_t few_k = 64, few_cols = 128, few_tiles = 32;
+inline constexpr bool is_few_shape(std::int64_t queries, std::int64_t k, std::int64_t rows, std::int64_t cols) {
+  return queries <= few_queries && k >= 1 && k <= few_k && cols <= few_cols && rows > (few_tiles - 1) * tile_rows;
+}
 
 /// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no bank. Tensor cores read
 /// them so.

@@ -1,4 +1,4 @@
-// Thresholds of the few queries. Each lane remembers the row that looks nearest of those that it alone sees; their distances have upper bounds, as
+// Thresholds of the few queries. Lanes that see the same queries remember the row that looks nearest of those that they alone see; their distances have upper bounds, as
 // those of a sample have (filter/initial_thresholds.cuh), and so has the nearest of each other block, which it publishes. All are different rows, so
 // the k-th least of these bounds bounds the k-th distance, whatever other blocks have published by then: it is larger where they are late.
 #pragma once
@@ -55,7 +55,7 @@ __device__ __forceinline__ void few_tighten(const Few& f, const FewShared& share
 /// The threshold of a query by what its block has seen and the others have published, by a warp. waits: a while for the others, which all begin at
 /// about the same time; what a block alone has seen would let too much pass.
 __device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool waits) {
-  constexpr int own = few_places / 32, others = few_blocks / 32, patience = 8;
+  constexpr int own = few_places / 32, others = few_blocks / 32, patience = 32;
   // What the block has seen: a place has a row that no other has. All are computed, for their loads come together then.
   std::uint32_t words[own + others], least = few_none;
 #pragma unroll
@@ -82,7 +82,7 @@ __device__ __forceinline__ void few_update(const Few& f, const FewShared& shared
       if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
       there += words[own + i] != few_none ? 1u : 0u;
     }
-    if (!waits || 4 * static_cast<int>(__reduce_add_sync(all_lanes, there)) >= 3 * (f.blocks - 1)) break;
+    if (!waits || static_cast<int>(__reduce_add_sync(all_lanes, there)) >= f.blocks - 1) break;
   }
   const double upper = few_value(few_kth(words, static_cast<unsigned>(f.k)));
   // Rounded up to a key, so that the k-th itself is no larger.

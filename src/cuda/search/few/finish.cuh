@@ -29,61 +29,68 @@ __device__ __forceinline__ unsigned few_cut(unsigned k, unsigned have, std::uint
   return kept;
 }
 
-/// A query's row of the result, of `found` words, k at least; returns its k-th key. words: in shared memory.
-__device__ __forceinline__ std::uint32_t few_write(const Few& f, int which, unsigned found, std::uint64_t* words) {
-  constexpr unsigned few = 128;  // are not cut
+/// A query's row of the result, of `found` words, k at least; returns its k-th key. last: in shared memory.
+__device__ __forceinline__ std::uint32_t few_write(const Few& f, int which, unsigned found, FewLast& last) {
+  constexpr unsigned few = 64;  // are not cut
   const volatile std::uint64_t* const all = f.state.words + which * few_words;
-  for (unsigned i = static_cast<unsigned>(lane_index()); i < found; i += 32) words[i] = all[i];
+  for (unsigned i = static_cast<unsigned>(lane_index()); i < found; i += 32) last.words[i] = all[i];
   __syncwarp();
-  const unsigned k = static_cast<unsigned>(f.k), have = found > few ? few_cut(k, found, words) : found;
+  const unsigned k = static_cast<unsigned>(f.k), have = found > few ? few_cut(k, found, last.words) : found;
   std::uint32_t kth = 0;
   // A word's rank is the number of those before it, for no two are equal.
   for (unsigned i = static_cast<unsigned>(lane_index()); i < have; i += 32) {
-    const std::uint64_t word = words[i];
+    const std::uint64_t word = last.words[i];
     unsigned rank = 0;
 #pragma unroll 4
-    for (unsigned j = 0; j < have; ++j) rank += words[j] < word ? 1u : 0u;
+    for (unsigned j = 0; j < have; ++j) rank += last.words[j] < word ? 1u : 0u;
     if (rank >= k) continue;
     kth = kth < ListWords<Packed>::top(word) ? ListWords<Packed>::top(word) : kth;
-    const double key = ListWords<Packed>::key(word);
-    f.ids[which * f.k + static_cast<int>(rank)] = f.first_id + Packed::position(word);
-    f.distances[which * f.k + static_cast<int>(rank)] = static_cast<float>(descending(f.model.metric) ? -key : key);
+    last.row[rank] = word;
+  }
+  __syncwarp();
+  // In their order, for the result may be memory of the host, which takes as long for one entry as for a line of them.
+  for (unsigned i = static_cast<unsigned>(lane_index()); i < k; i += 32) {
+    const double key = ListWords<Packed>::key(last.row[i]);
+    f.ids[which * f.k + static_cast<int>(i)] = f.first_id + Packed::position(last.row[i]);
+    f.distances[which * f.k + static_cast<int>(i)] = static_cast<float>(descending(f.model.metric) ? -key : key);
   }
   return __reduce_max_sync(all_lanes, kth);
 }
 
-/// By a block; words: few_words a warp.
-__device__ __forceinline__ void few_finish(const Few& f, std::uint64_t* words) {
+/// By a block; base: of its shared memory.
+__device__ __forceinline__ void few_finish(const Few& f, unsigned char* base) {
   const FewState& state = f.state;
+  auto* const facts = reinterpret_cast<FewFacts*>(reinterpret_cast<FewLast*>(base) + few_warps);
   for (int which = warp_index(); which < f.count; which += few_warps) {
     // All that other blocks have written is loaded at once.
     const unsigned found = static_cast<const volatile unsigned*>(state.counts)[which],
                    flags = static_cast<const volatile unsigned*>(state.flags)[which];
     const std::uint32_t radius = static_cast<const volatile std::uint32_t*>(state.radius)[which];
     const double largest = static_cast<const volatile double*>(state.largest)[which];
-    const volatile unsigned long long* const totals = state.totals;
-    const unsigned long long passed = totals[0], ranked = totals[1];
+    const unsigned long long candidates = *static_cast<const volatile unsigned long long*>(state.candidates);
     unsigned why = found > few_words ? few_full : found < static_cast<unsigned>(f.k) ? few_unproved : 0u;
     // The k-th is within what every row was ranked up to.
-    if (why == 0 && few_write(f, which, found, words + warp_index() * few_words) > radius) why = few_unproved;
-    for (int i = lane_index(); i < f.blocks; i += 32) f.state.minima[which * few_blocks + i] = few_none;
+    if (why == 0 && few_write(f, which, found, reinterpret_cast<FewLast*>(base)[warp_index()]) > radius)
+      why = few_unproved;
+    for (int i = lane_index(); i < f.blocks; i += 32) state.minima[which * few_blocks + i] = few_none;
     __syncwarp();
     if (lane_index() != 0) continue;
-    f.facts[which] = {.verified_radius = radius == few_none
-                                             ? infinite
-                                             : ListWords<Packed>::key(static_cast<std::uint64_t>(radius) << 32),
-                      .largest = largest,
-                      .flags = flags | why,
-                      .none = 0,
-                      .passed = passed,
-                      .ranked = ranked};
-    f.state.counts[which] = f.state.flags[which] = 0;
-    f.state.radius[which] = few_none;
+    facts[which] = {.verified_radius = radius == few_none
+                                           ? infinite
+                                           : ListWords<Packed>::key(static_cast<std::uint64_t>(radius) << 32),
+                    .largest = largest,
+                    .candidates = candidates,
+                    .flags = flags | why};
+    state.counts[which] = state.flags[which] = 0;
+    state.radius[which] = few_none;
   }
   __syncthreads();
+  constexpr int words = static_cast<int>(sizeof(FewFacts) / 8);
+  for (int i = thread_index(); i < f.count * words; i += few_block_threads)
+    reinterpret_cast<unsigned long long*>(f.facts)[i] = reinterpret_cast<const unsigned long long*>(facts)[i];
   if (thread_index() != 0) return;
-  f.state.totals[0] = f.state.totals[1] = 0;
-  *f.state.ended = 0;
+  *state.candidates = 0;
+  *state.ended = 0;
 }
 
 }  // namespace vicinal::cuda

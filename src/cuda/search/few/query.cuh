@@ -17,8 +17,10 @@ struct FewShared {
   ThresholdCoeffsF32* coeffs;
   std::uint32_t* known;  // the key bound behind coeffs, as an ordered float
   unsigned long long*
-      nearest;  // of each query few_places: a row that looks nearest of those that a lane sees, its position and its products
-  FewCandidate* found;
+      nearest;  // of each query few_places: the row that looks nearest of those that some lanes saw, its position and its products
+  int* largest;  // of each of the block's first pieces and each query: the largest sum
+  FewLimits* limits;
+  FewPair* found;
   std::uint32_t* claimed;  // of each warp and stage, which piece it is
   FewCounters* counters;
 
@@ -28,8 +30,8 @@ struct FewShared {
         coeffs(reinterpret_cast<ThresholdCoeffsF32*>(base + m.coeffs)),
         known(reinterpret_cast<std::uint32_t*>(base + m.known)),
         nearest(reinterpret_cast<unsigned long long*>(base + m.nearest)),
-        found(reinterpret_cast<FewCandidate*>(base + m.found)),
-        claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
+        largest(reinterpret_cast<int*>(base + m.largest)), limits(reinterpret_cast<FewLimits*>(base + m.limits)),
+        found(reinterpret_cast<FewPair*>(base + m.found)), claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
         counters(reinterpret_cast<FewCounters*>(base + m.counters)) {}
 };
 
@@ -154,6 +156,8 @@ __device__ __forceinline__ void few_round(const Few& f, int which, double step, 
   const bool fit = query.fit && is_finite(static_cast<double>(row_term(f.model, sums, norms)));
   __syncwarp();
   if (lane_index() != 0) return;
+  shared.known[which] = few_none;
+  shared.coeffs[which] = {fit ? static_cast<float>(infinite) : -static_cast<float>(infinite), 0, 0};
   query.quantized.norms = norms;
   query.quantized.square = sums.nn;
   query.quantized.filterable = query.fit = fit;
@@ -169,9 +173,12 @@ __device__ __forceinline__ void few_round_all(const Few& f, const FewShared& sha
     shared.counters->inverse = inverse / int8_unit(f.model.sum, 1, 1);
   }
   for (int which = warp_index(); which < few_queries; which += few_warps) {
-    if (which < f.count) few_round<slab>(f, which, step, inverse, shared);
-    else
-      for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;
+    if (which < f.count) {
+      few_round<slab>(f, which, step, inverse, shared);
+      continue;
+    }
+    for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;
+    if (lane_index() == 0) shared.coeffs[which] = {-static_cast<float>(infinite), 0, 0};
   }
   __syncthreads();
 }

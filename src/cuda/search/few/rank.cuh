@@ -14,20 +14,6 @@ __device__ __forceinline__ float few_inverse(const FewShared& shared, float tile
   return static_cast<float>(shared.counters->inverse) * tile_inverse;
 }
 
-/// Candidates that the last thresholds do not exclude, as pairs of row and query, where the pieces were; returns how many.
-__device__ __forceinline__ unsigned few_keep(const Few& f, const FewShared& shared, FewPair* pairs) {
-  const unsigned count = shared.counters->found < few_found ? shared.counters->found : few_found;
-  for (unsigned i = static_cast<unsigned>(thread_index()); i < count; i += few_block_threads) {
-    const FewCandidate one = shared.found[i];
-    const TileMetadata& tile = f.rows.tile_metadata[one.position / tile_rows];
-    const float inverse = few_inverse(shared, tile.quick_inverse);
-    if (one.sum < few_threshold(shared.coeffs[one.query], tile.e, tile.n, inverse)) continue;
-    pairs[atomicAdd(&shared.counters->pairs, 1u)] = {f.rows.order[one.position], one.query};
-  }
-  __syncthreads();
-  return shared.counters->pairs;
-}
-
 /// Lanes of the canonical sums of some pairs of row and query.
 template <Sum sum, int each>
 __device__ __forceinline__ void few_lanes(const Few& f, const double* const (&values)[each],
@@ -64,9 +50,10 @@ __device__ __forceinline__ void few_append(const Few& f, const FewShared& shared
   if (at < few_words) f.state.words[pair.query * few_words + static_cast<int>(at)] = Packed::make(ordered, pair.row);
 }
 
-/// Canonical distances of pairs, four a warp at a time.
-__device__ __forceinline__ void few_rank(const Few& f, const FewShared& shared, const FewPair* pairs, unsigned count,
-                                         int slab) {
+/// Canonical distances of the block's candidates, four a warp at a time.
+__device__ __forceinline__ void few_rank(const Few& f, const FewShared& shared, int slab) {
+  const FewPair* const pairs = shared.found;
+  const unsigned count = shared.counters->found < few_found ? shared.counters->found : few_found;
   constexpr int each = rows_at_once;
   const Sum sum = sum_of(f.model.metric);
   for (unsigned from = static_cast<unsigned>(warp_index()) * each; from < count; from += few_warps * each) {

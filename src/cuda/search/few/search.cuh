@@ -4,6 +4,7 @@
 // thresholds, and in the end; a warp that has a query to tighten in between takes fewer rows meanwhile.
 #pragma once
 #include "cuda/ptx/copy.cuh"
+#include "cuda/ptx/differences.cuh"
 #include "cuda/ptx/mma.cuh"
 #include "cuda/search/few/finish.cuh"
 #include "cuda/search/few/rank.cuh"
@@ -33,8 +34,8 @@ class FewPieces {
     wait_for_copies<few_stages - 2>();
     __syncwarp();
     slot_ = warp_index() * few_stages + turn_ % few_stages;
-    position_ = shared_.claimed[slot_];
-    if (position_ == few_none) return false;
+    number_ = shared_.claimed[slot_];
+    if (number_ == few_none) return false;
     ask(turn_ + few_stages - 1);
     ++turn_;
     return true;
@@ -45,8 +46,14 @@ class FewPieces {
     return shared_.pieces + static_cast<std::int64_t>(slot_) * few_piece_rows * slab;
   }
   __device__ __forceinline__ const FewPieceFacts& facts() const { return shared_.facts[slot_]; }
-  /// Of its first row.
-  __device__ __forceinline__ std::uint32_t position() const { return position_; }
+  /// Its place among the block's.
+  __device__ __forceinline__ std::uint32_t number() const { return number_; }
+  /// How many the block has.
+  __device__ __forceinline__ std::uint32_t all() const { return all_; }
+  /// The position of a piece's first row.
+  __device__ __forceinline__ std::uint32_t position(std::uint32_t piece) const {
+    return tile_of(piece) * tile_rows + piece % few_pieces * few_piece_rows;
+  }
 
  private:
   /// Visits::at() of the block's tile, without a division: products stay below 2^53.
@@ -65,9 +72,7 @@ class FewPieces {
     if (lane_index() == 0) piece = atomicAdd(&shared_.counters->next, 1u);
     piece = __shfl_sync(all_lanes, piece, 0);
     const std::int64_t tile = piece < all_ ? tile_of(piece) : 0, part = piece % few_pieces;
-    if (lane_index() == 0)
-      shared_.claimed[slot] =
-          piece < all_ ? static_cast<std::uint32_t>(tile * tile_rows + part * few_piece_rows) : few_none;
+    if (lane_index() == 0) shared_.claimed[slot] = piece < all_ ? piece : few_none;
     if (piece < all_) {
       const auto* from = reinterpret_cast<const unsigned char*>(f_.rows.bytes + tile * tile_rows * slab) +
                          part * few_piece_rows * slab;
@@ -87,7 +92,7 @@ class FewPieces {
 
   const Few& f_;
   const FewShared& shared_;
-  std::uint32_t all_, position_ = 0;
+  std::uint32_t all_, number_ = 0;
   int turn_ = 0, slot_ = 0;
 };
 
@@ -132,36 +137,77 @@ __device__ __forceinline__ void few_multiply(FewSums<groups>& s, unsigned char* 
     }
 }
 
-/// Remembers the rows that look nearest of those that the lane sees. nearest: their t over the queries' step, so far.
+/// The rows that look nearest of those that a lane saw: their t over the queries' step, positions and products.
 template <int groups>
-__device__ __forceinline__ void few_remember(const FewShared& shared, const FewSums<groups>& s, float step,
-                                             std::uint32_t position, float (&nearest)[groups][2]) {
+struct FewNearest {
+  float t[groups][2];
+  std::uint32_t position[groups][2];
+  int products[groups][2];
+
+  /// queries: that there are; nothing is near to others.
+  __device__ __forceinline__ explicit FewNearest(int queries) {
 #pragma unroll
-  for (int g = 0; g < groups; ++g)
+    for (int g = 0; g < groups; ++g)
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const int most = s.most[g][c];
-      const float t = -step * static_cast<float>(most);
-      // Sums of rows that stand for anything are larger than others, and bound nothing.
-      if (!(t < nearest[g][c]) || most >= static_cast<int>(most_quick_threshold)) continue;
-      nearest[g][c] = t;
-      std::uint32_t at = 0;
-      int products = 0;
+      for (int c = 0; c < 2; ++c) {
+        const bool there = 8 * g + 2 * (lane_index() % 4) + c < queries;
+        t[g][c] = there ? static_cast<float>(infinite) : -static_cast<float>(infinite);
+        position[g][c] = few_none;
+        products[g][c] = 0;
+      }
+  }
+  /// position: of the piece's first row.
+  __device__ __forceinline__ void see(const FewSums<groups>& s, float step, std::uint32_t first) {
 #pragma unroll
-      for (int m = 0; m < 2; ++m)
+    for (int g = 0; g < groups; ++g)
 #pragma unroll
-        for (int h = 0; h < 2; ++h)
-          if (s.sums[m][g][2 * h + c] == most) {
-            at = position + static_cast<std::uint32_t>(s.row(m, h));
-            products = most - s.biases[m][h];
-          }
-      const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 8 + lane_index() / 4;
-      *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place]) =
-          static_cast<unsigned long long>(at) << 32 | static_cast<std::uint32_t>(products);
-    }
+      for (int c = 0; c < 2; ++c) {
+        const int most = s.most[g][c];
+        const float now = -step * static_cast<float>(most);
+        // Sums of rows that stand for anything are larger than others, and bound nothing.
+        if (!(now < t[g][c]) || most >= static_cast<int>(most_quick_threshold)) continue;
+        t[g][c] = now;
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+          for (int h = 0; h < 2; ++h)
+            if (s.sums[m][g][2 * h + c] == most) {
+              position[g][c] = first + static_cast<std::uint32_t>(s.row(m, h));
+              products[g][c] = most - s.biases[m][h];
+            }
+      }
+  }
+  /// Tells the block, by a warp: of each four lanes with the same queries, the nearest.
+  __device__ __forceinline__ void tell(const FewShared& shared) const {
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        float least = t[g][c];
+        unsigned long long word =
+            static_cast<unsigned long long>(position[g][c]) << 32 | static_cast<std::uint32_t>(products[g][c]);
+#pragma unroll
+        for (int other = 8; other < 32; other *= 2) {
+          const float there = __shfl_xor_sync(all_lanes, least, other);
+          const unsigned long long its = __shfl_xor_sync(all_lanes, word, other);
+          const bool nearer = there < least || (there == least && its < word);
+          least = nearer ? there : least;
+          word = nearer ? its : word;
+        }
+        const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 2 + lane_index() / 4;
+        if (lane_index() < 8)
+          *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place]) = word;
+      }
+  }
+};
+
+/// A row that no threshold excludes is a candidate of the block.
+__device__ __forceinline__ void few_find(const FewShared& shared, const FewPair& one) {
+  const unsigned slot = atomicAdd(&shared.counters->found, 1u);
+  if (slot < few_found) shared.found[slot] = one;
 }
 
-/// Appends the rows that no threshold excludes to the block's candidates.
+/// Tests a piece's rows.
 template <int groups>
 __device__ __forceinline__ void few_test(const Few& f, const FewShared& shared, const FewSums<groups>& s,
                                          const FewPieceFacts& facts, float inverse, std::uint32_t position) {
@@ -177,47 +223,129 @@ __device__ __forceinline__ void few_test(const Few& f, const FewShared& shared, 
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const std::uint32_t at = position + static_cast<std::uint32_t>(s.row(m, h));
-          if (s.sums[m][g][2 * h + c] < threshold || at >= f.rows.count) continue;
-          const unsigned slot = atomicAdd(&shared.counters->found, 1u);
-          if (slot < few_found) shared.found[slot] = {at, which, s.sums[m][g][2 * h + c]};
+          if (s.sums[m][g][2 * h + c] >= threshold && at < f.rows.count) few_find(shared, {f.rows.order[at], which});
         }
     }
 }
 
+/// Writes down the largest sum of each query in a piece that is tested later, and what it will be tested by.
+template <int groups>
+__device__ __forceinline__ void few_put_off(const FewShared& shared, const FewSums<groups>& s,
+                                            const FewPieceFacts& facts, std::uint32_t number) {
+  int largest[groups][2];
+#pragma unroll
+  for (int g = 0; g < groups; ++g)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      largest[g][c] = s.most[g][c];
+#pragma unroll
+      for (int other = 4; other < 32; other *= 2) {
+        const int there = __shfl_xor_sync(all_lanes, largest[g][c], other);
+        largest[g][c] = largest[g][c] < there ? there : largest[g][c];
+      }
+    }
+  if (lane_index() == 0) shared.limits[number] = {facts.e, facts.n, facts.quick_inverse};
+  if (lane_index() >= 4) return;
+#pragma unroll
+  for (int g = 0; g < groups; ++g)
+#pragma unroll
+    for (int c = 0; c < 2; ++c)
+      shared.largest[number * (8 * groups) + static_cast<unsigned>(8 * g + 2 * lane_index() + c)] = largest[g][c];
+}
+
+/// The lane's row of a piece against a query whose threshold the piece's largest sum reaches; by a warp, from memory. position: of the row.
+template <int slab>
+__device__ __forceinline__ void few_test_again(const Few& f, const FewShared& shared, std::uint32_t position, int which,
+                                               const FewLimits& limits) {
+  const auto* const row = reinterpret_cast<const unsigned char*>(f.rows.bytes) + std::int64_t{position} * slab;
+  const unsigned char* const query = shared.lines + which * slab;
+  uint4 chunks[slab / 16];
+#pragma unroll
+  for (int i = 0; i < slab / 16; ++i)
+    chunks[i] = *reinterpret_cast<const uint4*>(row + swizzled_chunk(slab, lane_index(), i) * 16);
+  const float term = f.rows.tile_metadata[position / tile_rows].terms[position % tile_rows];
+  const std::uint32_t number = position < f.rows.count ? f.rows.order[position] : 0;  // comes with the others
+  const float inverse = few_inverse(shared, limits.quick_inverse);
+  unsigned products = 0;
+#pragma unroll
+  for (int i = 0; i < slab / 16; ++i) {
+    const auto of_query = *reinterpret_cast<const uint4*>(query + swizzled_chunk(slab, which, i) * 16);
+    products = add_byte_products<true>(chunks[i].x, of_query.x, products);
+    products = add_byte_products<true>(chunks[i].y, of_query.y, products);
+    products = add_byte_products<true>(chunks[i].z, of_query.z, products);
+    products = add_byte_products<true>(chunks[i].w, of_query.w, products);
+  }
+  if (quick_bias(term, inverse) + static_cast<int>(products) >=
+          few_threshold(shared.coeffs[which], limits.e, limits.n, inverse) &&
+      position < f.rows.count)
+    few_find(shared, {number, which});
+}
+
+/// Tests what was put off, when thresholds are there; by a block.
+template <int slab, int groups>
+__device__ __forceinline__ void few_make_up(const Few& f, const FewShared& shared, const FewPieces<slab>& pieces) {
+  constexpr int queries = 8 * groups, most = few_first_pieces(groups), each = few_largest / few_block_threads;
+  const int count = queries * (static_cast<int>(pieces.all()) < most ? static_cast<int>(pieces.all()) : most);
+  unsigned reaches = 0;  // a bit for each of the thread's sums
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    const int at = i * few_block_threads + thread_index();
+    if (at >= count) break;
+    const FewLimits limits = shared.limits[at / queries];
+    const int threshold =
+        few_threshold(shared.coeffs[at % queries], limits.e, limits.n, few_inverse(shared, limits.quick_inverse));
+    if (shared.largest[at] >= threshold) reaches |= 1u << i;
+  }
+  __syncthreads();  // then the sums' memory has the numbers of those that reach
+  for (; reaches != 0; reaches &= reaches - 1)
+    shared.largest[atomicAdd(&shared.counters->reached, 1u)] =
+        (__ffs(static_cast<int>(reaches)) - 1) * few_block_threads + thread_index();
+  __syncthreads();
+  const auto reached = static_cast<int>(shared.counters->reached);
+  for (int i = warp_index(); i < reached; i += few_warps) {
+    // With too many candidates queries go another way.
+    const unsigned found = *static_cast<const volatile unsigned*>(&shared.counters->found);
+    if (__any_sync(all_lanes, found > few_found)) return;
+    const int at = shared.largest[i];
+    const auto piece = static_cast<std::uint32_t>(at / queries);
+    few_test_again<slab>(f, shared, pieces.position(piece) + static_cast<std::uint32_t>(lane_index()), at % queries,
+                         shared.limits[piece]);
+  }
+}
+
 /// New thresholds of the queries that the warp has.
 __device__ __forceinline__ void few_update_own(const Few& f, const FewShared& shared, bool waits) {
-  for (int which = warp_index(); which < f.count; which += few_warps) few_update(f, shared, which, waits);
+  for (int which = warp_index(); which < f.count; which += few_warps)
+    if (shared.queries[which].fit) few_update(f, shared, which, waits);
 }
 
 /// The pieces of the block's tiles, by a warp.
 template <int slab, int groups>
 __device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared, FewPieces<slab>& pieces,
                                            const std::uint32_t (&queries)[slab / 32][4]) {
-  float nearest[groups][2];
-#pragma unroll
-  for (int g = 0; g < groups; ++g)
-#pragma unroll
-    for (int c = 0; c < 2; ++c)
-      nearest[g][c] =
-          8 * g + 2 * (lane_index() % 4) + c < f.count ? static_cast<float>(infinite) : -static_cast<float>(infinite);
+  FewNearest<groups> nearest(f.count);
   FewSums<groups> s;
-  int due = 3;  // pieces after which the warp's queries are tightened
-  for (bool met = false;; met = true) {
-    const bool there = pieces.next();
+  bool there = pieces.next();
+  for (; there && pieces.number() < few_first_pieces(groups); there = pieces.next()) {
+    const FewPieceFacts& facts = pieces.facts();
+    few_multiply<slab, groups>(s, pieces.rows(), facts, few_inverse(shared, facts.quick_inverse), queries);
+    nearest.see(s, facts.step, pieces.position(pieces.number()));
+    few_put_off<groups>(shared, s, facts, pieces.number());
+  }
+  nearest.tell(shared);
+  __syncthreads();
+  few_update_own(f, shared, true);
+  __syncthreads();
+  few_make_up<slab, groups>(f, shared, pieces);
+  for (int due = 3 * pieces.turn(); there; there = pieces.next()) {
     const FewPieceFacts& facts = pieces.facts();
     const float inverse = few_inverse(shared, facts.quick_inverse);
-    if (there) {
-      few_multiply<slab, groups>(s, pieces.rows(), facts, inverse, queries);
-      few_remember<groups>(shared, s, facts.step, pieces.position(), nearest);
-    }
-    if (!met) {
-      __syncthreads();
-      few_update_own(f, shared, true);
-      __syncthreads();
-    }
-    if (!there) break;
-    few_test<groups>(f, shared, s, facts, inverse, pieces.position());
+    const std::uint32_t position = pieces.position(pieces.number());
+    few_multiply<slab, groups>(s, pieces.rows(), facts, inverse, queries);
+    nearest.see(s, facts.step, position);
+    few_test<groups>(f, shared, s, facts, inverse, position);
     if (pieces.turn() < due) continue;
+    nearest.tell(shared);
     few_update_own(f, shared, false);
     due = 3 * due;
   }
@@ -232,17 +360,11 @@ __device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared,
     else
       for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
   }
-  for (int i = thread_index(); i < few_queries * few_places; i += few_block_threads) shared.nearest[i] = ~0ull;
-  if (thread_index() < few_queries) {
-    shared.known[thread_index()] = few_none;
-    const float base = static_cast<float>(infinite);
-    shared.coeffs[thread_index()] = {thread_index() < f.count ? base : -base, 0, 0};
-  }
   few_round_all<slab>(f, shared);
 }
 
 /// What a block says of each query, and of all, when its candidates are ranked.
-__device__ __forceinline__ void few_say(const Few& f, const FewShared& shared, unsigned ranked) {
+__device__ __forceinline__ void few_say(const Few& f, const FewShared& shared) {
   const int which = thread_index();
   if (which < f.count) {
     const FewQuery& query = shared.queries[which];
@@ -254,8 +376,7 @@ __device__ __forceinline__ void few_say(const Few& f, const FewShared& shared, u
           largest_error(f.model, query.quantized.norms, {double_of(f.rows.largest[0]), double_of(f.rows.largest[1])},
                         query.quantized.scale);
   } else if (which == few_queries) {
-    atomicAdd(&f.state.totals[0], static_cast<unsigned long long>(shared.counters->found));
-    atomicAdd(&f.state.totals[1], static_cast<unsigned long long>(ranked));
+    atomicAdd(f.state.candidates, static_cast<unsigned long long>(shared.counters->found));
   }
 }
 
@@ -276,11 +397,8 @@ __global__ void __launch_bounds__(few_block_threads, 1) few_search(Few f) {
   few_stream<slab, groups>(f, shared, pieces, queries);
   __syncthreads();
 
-  // What the last thresholds leave is ranked.
-  auto* const pairs = reinterpret_cast<FewPair*>(base);
-  const unsigned count = few_keep(f, shared, pairs);
-  few_rank(f, shared, pairs, count, slab);
-  few_say(f, shared, count);
+  few_rank(f, shared, slab);
+  few_say(f, shared);
 
   random_delay();
   // The last block sees what all have written.
@@ -291,7 +409,7 @@ __global__ void __launch_bounds__(few_block_threads, 1) few_search(Few f) {
   __syncthreads();
   if (shared.counters->last == 0) return;
   __threadfence();
-  few_finish(f, reinterpret_cast<std::uint64_t*>(base));
+  few_finish(f, base);
 }
 
 }  // namespace vicinal::cuda

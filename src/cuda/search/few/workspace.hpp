@@ -30,7 +30,7 @@ class FewWorkspace {
               .flags = reinterpret_cast<unsigned*>(at + l.flags),
               .ended = reinterpret_cast<unsigned*>(at + l.ended),
               .largest = reinterpret_cast<double*>(at + l.largest),
-              .totals = reinterpret_cast<unsigned long long*>(at + l.totals),
+              .candidates = reinterpret_cast<unsigned long long*>(at + l.candidates),
               .words = reinterpret_cast<std::uint64_t*>(at + l.words)};
   }
   ~FewWorkspace() { device_.give_shared(shared_); }
@@ -48,7 +48,7 @@ class FewWorkspace {
 
  private:
   struct Layout {
-    std::int64_t radius, counts, flags, ended, largest, totals, words, queries, all;
+    std::int64_t radius, counts, flags, ended, largest, candidates, words, queries, all;
   };
   static constexpr std::int64_t query_bytes = few_queries * few_cols * 8;
   static constexpr Layout layout() noexcept {
@@ -58,8 +58,8 @@ class FewWorkspace {
     l.flags = l.counts + few_queries * 4;
     l.ended = l.flags + few_queries * 4;
     l.largest = l.ended + 16;
-    l.totals = l.largest + few_queries * 8;
-    l.words = l.totals + 16;
+    l.candidates = l.largest + few_queries * 8;
+    l.words = l.candidates + 16;
     l.queries = l.words + std::int64_t{few_queries} * few_words * 8;
     l.all = l.queries + query_bytes;
     return l;
