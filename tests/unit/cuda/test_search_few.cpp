@@ -176,6 +176,28 @@ TEST(CudaFew, LongestListsAndLateThresholds) {
   kept.search(view(queries, dims).slice(0, 2), few);
 }
 
+TEST(CudaFew, PiecesBeyondThoseThatWaitForThresholds) {
+  // One block: 4,096 largest sums are of 8,192 rows with more than eight queries, and of 16,384 with fewer; later pieces are tested as they come.
+  const std::int64_t dims = 5, rows = 17'000;
+  for (const double offset : {0.0, 1e4}) {
+    const std::vector<float> corpus = gaussian(21, rows * dims, offset), queries = gaussian(22, 16 * dims, offset);
+    const Few few{.options = {.k = 12}};
+    Kept kept(view(corpus, dims), few);
+    kept.device.multiprocessors = 1;
+    EXPECT_FALSE(kept.search(view(queries, dims), few));
+    EXPECT_FALSE(kept.search(view(queries, dims).slice(4, 8), few));
+    EXPECT_FALSE(kept.search(view(corpus, dims).slice(rows - 9, 9), few));
+  }
+  // Sorted by distance, the nearest last: thresholds of the first pieces let nearly all of the later ones pass.
+  std::vector<float> line(rows);
+  for (std::int64_t i = 0; i < rows; ++i) line[static_cast<std::size_t>(i)] = static_cast<float>(rows - i);
+  const std::vector<float> asked(9, 0.5F);
+  const Few few{.options = {.k = 3}};
+  Kept kept(view(line, 1), few);
+  kept.device.multiprocessors = 1;
+  kept.search(view(asked, 1), few);
+}
+
 TEST(CudaFew, SortedRowsAndClusters) {
   const std::int64_t dims = 16, rows = 6000;
   std::vector<float> values = gaussian(9, rows * dims, 0, 1e-3);
