@@ -95,13 +95,18 @@ vicinal::Eligible eligible_of(EligibleFlags& flags) {
       for (std::size_t i = 0; i < flags.listed.values.size(); ++i)
         if (flags.listed.values[i] != 0) flags.bitmap[i / 64] |= std::uint64_t{1} << i % 64;
       eligible.bitmap = flags.bitmap;
+      eligible.bitmap_rows = std::ssize(flags.listed.values);
     } else {
       eligible.ids = flags.listed.values;
     }
   }
-  if (flags.corpus_labels.empty() && flags.query_labels.empty()) return eligible;
-  if (flags.rule != "same" && flags.rule != "other") refuse("--label-rule must be same or other, got " + flags.rule);
-  eligible.labels = flags.rule == "same" ? vicinal::Eligible::Labels::same : vicinal::Eligible::Labels::other;
+  if (!flags.rule.empty() && flags.rule != "same" && flags.rule != "other")
+    refuse("--label-rule must be same or other, got " + flags.rule);
+  if (flags.corpus_labels.empty() && flags.query_labels.empty()) {
+    if (!flags.rule.empty()) refuse("--label-rule needs --corpus-labels");
+    return eligible;
+  }
+  eligible.labels = flags.rule == "other" ? vicinal::Eligible::Labels::other : vicinal::Eligible::Labels::same;
   if (!flags.corpus_labels.empty()) flags.rows = vicinal::read_column(flags.corpus_labels);
   if (!flags.query_labels.empty()) flags.queries = vicinal::read_column(flags.query_labels);
   eligible.corpus_labels = flags.rows.values;

@@ -16,7 +16,7 @@ namespace cli {
 
 /// Which rows may answer: names of files, and what was read from them.
 struct EligibleFlags {
-  std::string ids, range, corpus_labels, query_labels, rule = "same";
+  std::string ids, range, corpus_labels, query_labels, rule;
   vicinal::Column listed, rows, queries;
   std::vector<std::uint64_t> bitmap;
 };

@@ -55,6 +55,7 @@ struct Eligible {
   std::int64_t first = 0, last = INT64_MAX;              // ids first..last, both included
   std::optional<std::span<const std::int64_t>> ids;      // these, in any order; ids outside this corpus are of no use
   std::optional<std::span<const std::uint64_t>> bitmap;  // bit i % 64 of word i / 64 is row i (first_id not counted)
+  std::int64_t bitmap_rows = -1;  // that the bitmap is of, where known: a corpus of another number is refused
   enum class Labels : std::uint8_t { ignored, same, other };
   Labels labels = Labels::ignored;                            // rows whose label is the query's, or is not
   std::span<const std::int64_t> corpus_labels, query_labels;  // one a row

@@ -24,6 +24,8 @@ void check_eligible(const Eligible& eligible, std::int64_t corpus_rows, std::int
   if (eligible.ids)
     for (const std::int64_t id : *eligible.ids)
       if (id < 0) refuse(cat("eligible id ", id, " is negative"));
+  if (eligible.bitmap && eligible.bitmap_rows >= 0 && eligible.bitmap_rows != corpus_rows)
+    refuse(cat("the mask of eligible rows has ", eligible.bitmap_rows, " entries, corpus has ", corpus_rows, " rows"));
   if (eligible.bitmap && static_cast<std::int64_t>(eligible.bitmap->size()) < words(corpus_rows))
     refuse(cat("the bitmap of eligible rows has ", eligible.bitmap->size() * 64, " bits, corpus has ", corpus_rows,
                " rows"));

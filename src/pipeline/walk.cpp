@@ -45,7 +45,10 @@ KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std:
   part.pad = true;
   part.first_id = options.first_id + first_row;
   Eligible& eligible = part.eligible;
-  if (eligible.bitmap) eligible.bitmap = cut_bitmap(*eligible.bitmap, first_row, rows, words);
+  if (eligible.bitmap) {
+    eligible.bitmap = cut_bitmap(*eligible.bitmap, first_row, rows, words);
+    if (eligible.bitmap_rows >= 0) eligible.bitmap_rows = rows;
+  }
   if (eligible.labels == Eligible::Labels::ignored) return part;
   eligible.corpus_labels =
       eligible.corpus_labels.subspan(static_cast<std::size_t>(first_row), static_cast<std::size_t>(rows));

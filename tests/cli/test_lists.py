@@ -24,6 +24,7 @@ def files(tmp_path, monkeypatch):
     np.save("labels.npy", np.arange(300) % 3)
     np.save("query_labels.npy", np.arange(20) % 3)
     np.save("mask.npy", np.arange(300) % 7 == 0)
+    np.save("short.npy", np.arange(299) % 7 == 0)
     (tmp_path / "ids.txt").write_text("5\n17\r\n200\n")
     return x, q
 
@@ -129,6 +130,10 @@ def test_plans(files):
         (5, "CapacityExceeded", "needs 6000 entries, limit 10", ["range", "x.npy", "q.npy", "-r", "inf", "--max-results", "10"]),
         (2, "InvalidArgument", "max_results must be >= 0", ["range", "x.npy", "q.npy", "-r", "1", "--max-results", "-1"]),
         (2, "InvalidArgument", "exceeds 3 eligible rows", ["knn", "x.npy", "q.npy", "-k", "4", "--eligible", "ids.txt"]),
+        (2, "InvalidArgument", "the mask of eligible rows has 299 entries, corpus has 300 rows",
+         ["knn", "x.npy", "q.npy", "-k", "1", "--eligible", "short.npy"]),
+        (2, "InvalidArgument", "--label-rule needs --corpus-labels", ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "other"]),
+        (2, "InvalidArgument", "must be same or other", ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "both"]),
         (2, "InvalidArgument", "FIRST:LAST", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible-ids", "5"]),
         (2, "InvalidArgument", "20 labels for the 300 rows", ["knn", "x.npy", "q.npy", "-k", "1", "--corpus-labels", "query_labels.npy", "--query-labels", "query_labels.npy"]),
         (4, "IoError", "No such file", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible", "none.npy"]),

@@ -22,6 +22,7 @@ CASES = {  # name: rows, queries, columns, k, kind of data
     "groups-u8": (65536, 2048, 128, 10, "u8"), "groups-sorted": (65536, 1024, 64, 16, "sorted"), "groups-heavy": (32768, 1024, 128, 10, "heavy"),
     "slabs-256d": (32768, 1024, 256, 15, "gaussian"), "slabs-784d": (32768, 1024, 784, 15, "gaussian"), "slabs-u8": (32768, 1024, 784, 15, "digits"),
     "few-1": (131072, 1, 128, 10, "gaussian"), "few-16": (131072, 16, 128, 10, "gaussian"), "few-17": (131072, 17, 128, 10, "gaussian"),
+    "few-long": (1310720, 16, 64, 10, "gaussian"),
     "q128": (131072, 128, 128, 10, "gaussian"), "q100-64d": (131072, 100, 64, 10, "gaussian"), "q200": (131072, 200, 128, 100, "gaussian"), "clusters": (65536, 1024, 64, 10, "clusters-5"), "equal": (32768, 512, 64, 10, "equal"),
     "k2000": (32768, 256, 128, 2000, "gaussian"),
 }  # fmt: skip
