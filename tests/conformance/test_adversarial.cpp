@@ -7,11 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "conformance/families.hpp"
 #include "conformance/lists.hpp"
+#include "vicinal/corpus.hpp"
 
 namespace conformance {
 namespace {
@@ -210,6 +212,50 @@ TEST(CudaAdversarial, LargerRangesHaveTheBitsOfTheCpu) {
                   static_cast<long long>(got.stats.candidates), got.stats.seconds * 1e3, want.stats.seconds * 1e3);
     }
   }
+}
+
+TEST(CudaAdversarial, RangesOfManyQueriesTakeInEveryRow) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  // More blocks of queries than any device has multiprocessors, and a tile of rows of which every pair is a match.
+  Rng rng(3);
+  const Table corpus = gaussian(rng, DType::f32, 200, 8, 0, 1), queries = gaussian(rng, DType::f32, 60000, 8, 0, 1);
+  for (const std::int64_t count : {33793, 40000, 60000}) {
+    const vicinal::Points asked = queries.points().slice(0, count);
+    vicinal::RangeOptions options;
+    options.search.run.device = "cpu";
+    const vicinal::CsrNeighbors want = vicinal::range_search(corpus.points(), asked, 1e30, options);
+    options.search.run.device = "cuda";
+    const vicinal::CsrNeighbors got = vicinal::range_search(corpus.points(), asked, 1e30, options);
+    ASSERT_EQ(got.entries(), 200 * count);
+    const auto size = static_cast<std::size_t>(want.entries());
+    EXPECT_EQ(std::memcmp(got.ids(), want.ids(), size * 8), 0);
+    EXPECT_EQ(std::memcmp(got.distances(), want.distances(), size * 4), 0);
+  }
+}
+
+TEST(CudaAdversarial, SamplesOfAnySizeHaveTheirSharedMemory) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  // A kernel has 48 KiB of shared memory unless it asks for more, in which its own arrays count: of 2.8 to 3.1 million rows it did not.
+  Rng rng(4);
+  const Table corpus = gaussian(rng, DType::f32, 6'500'000, 2, 0, 1);
+  for (const std::int64_t rows :
+       {2'400'000, 2'800'000, 3'000'001, 3'145'728, 3'200'000, 5'900'000, 6'300'000, 6'500'000})
+    for (const std::int64_t count : {18, 300}) {
+      const vicinal::Points asked = corpus.points().slice(1000, count);
+      std::optional<vicinal::Neighbors> lists[2];
+      for (const bool on_device : {false, true}) {
+        vicinal::CorpusOptions options;
+        options.run.device = on_device ? "cuda" : "cpu";
+        const vicinal::Corpus kept(corpus.points().slice(0, rows), options);
+        vicinal::KnnOptions search;
+        search.k = count == 18 ? 10 : 40;
+        search.run.device = options.run.device;
+        lists[on_device ? 1 : 0] = kept.knn(asked, search);
+      }
+      const auto size = static_cast<std::size_t>(lists[0]->rows() * lists[0]->k());
+      EXPECT_EQ(std::memcmp(lists[0]->ids(), lists[1]->ids(), size * 8), 0) << rows << " rows, " << count << " queries";
+      EXPECT_EQ(std::memcmp(lists[0]->distances(), lists[1]->distances(), size * 4), 0);
+    }
 }
 
 // Shapes that many blocks share, against the CPU: thresholds from a sample, several phases, slabs of columns, kept corpora, graphs.

@@ -12,35 +12,34 @@
 
 namespace vicinal::cuda {
 
-/// A kernel must be allowed more shared memory than 48 KiB before it is launched with it: the driver is asked once a kernel and device, and
-/// again for more.
-inline void allow_shared(const void* kernel, std::int64_t bytes) {
+/// What the driver says once of a kernel and device.
+struct KernelFacts {
+  std::int64_t dynamic_shared = 0;  // bytes that a launch may ask for
+  bool waits = false;  // its code can wait for the kernel before it (wait_for_earlier): else it must not start early
+};
+
+/// The facts of a kernel on this thread's device, which is asked to allow `shared` bytes where it does not yet. Without that a kernel's static and dynamic
+/// shared memory have 48 KiB together.
+inline KernelFacts kernel_facts(const void* kernel, std::int64_t shared) {
+  constexpr std::int64_t unasked = 48 << 10;
   static std::mutex mutex;
-  static std::map<std::pair<const void*, int>, std::int64_t> allowed;
+  static std::map<std::pair<const void*, int>, KernelFacts> known;
   int device = 0;
   cudaError_t status = cudaGetDevice(&device);
   const std::lock_guard lock(mutex);
-  std::int64_t& most = allowed[{kernel, device}];
-  if (status == cudaSuccess && bytes <= most) return;
-  if (status == cudaSuccess)
-    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  if (status != cudaSuccess)
-    fail(ErrorCode::device_error,
-         cat("a kernel was refused ", bytes, " bytes of shared memory: ", cudaGetErrorString(status)));
-  most = bytes;
-}
-
-/// Whether the code of a kernel that the driver chose here can wait for the kernel before it (wait_for_earlier): else it must not start early.
-inline bool waits_for_earlier(const void* kernel) {
-  static std::mutex mutex;
-  static std::map<std::pair<const void*, int>, bool> known;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return false;
-  const std::lock_guard lock(mutex);
-  const auto [at, is_new] = known.try_emplace({kernel, device}, false);
+  const auto [at, is_new] = known.try_emplace({kernel, device});
+  KernelFacts& facts = at->second;
   cudaFuncAttributes about = {};
-  if (is_new) at->second = cudaFuncGetAttributes(&about, kernel) == cudaSuccess && about.ptxVersion >= 90;
-  return at->second;
+  if (is_new && status == cudaSuccess && (status = cudaFuncGetAttributes(&about, kernel)) == cudaSuccess)
+    facts = {unasked - static_cast<std::int64_t>(about.sharedSizeBytes), about.ptxVersion >= 90};
+  if (status == cudaSuccess && shared > facts.dynamic_shared) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    if (status == cudaSuccess) facts.dynamic_shared = shared;
+  }
+  if (status == cudaSuccess) return facts;
+  if (is_new) known.erase(at);
+  fail(ErrorCode::device_error,
+       cat("a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(status)));
 }
 
 struct CudaLaunch {
@@ -55,7 +54,7 @@ struct CudaLaunch {
   template <class Args>
   void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
             const std::type_identity_t<Args>& args) const {
-    launch(blocks, threads, shared, kernel, args, waits_for_earlier(reinterpret_cast<const void*>(kernel)));
+    launch(blocks, threads, shared, kernel, args, true);
   }
 
  private:
@@ -66,7 +65,7 @@ struct CudaLaunch {
     if (blocks > most_blocks)
       fail(ErrorCode::device_error, cat("a kernel of ", blocks, " blocks; a device takes ", most_blocks,
                                         " at most: set a smaller memory budget"));
-    if (shared > 48 << 10) allow_shared(reinterpret_cast<const void*>(kernel), shared);
+    if (shared > 0 || early) early = kernel_facts(reinterpret_cast<const void*>(kernel), shared).waits && early;
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
