@@ -24,10 +24,16 @@ CASES = {  # name: n, q, d, k, kind
     "sift10m": (10_000_000, 2048, 128, 10, "sift"), "graph": (1 << 20, 1 << 20, 128, 15, "gaussian"),
     "q1": (1_000_000, 1, 128, 10, "gaussian"), "q16": (1_000_000, 16, 128, 10, "gaussian"), "q128": (1_000_000, 128, 128, 10, "gaussian"),
     "k4096": (1 << 20, 1000, 128, 4096, "gaussian"), "k100000": (1 << 20, 100, 128, 100000, "gaussian"),
-    "1000nn-64d": (1 << 20, 1000, 64, 1000, "gaussian"),
+    "1000nn-64d": (1 << 20, 1000, 64, 1000, "gaussian"), "768d": (1_000_000, 1000, 768, 10, "gaussian"),
+    "l1": (500_000, 4096, 128, 10, "gaussian"), "l1-u8": (500_000, 4096, 128, 10, "u8"), "linf": (500_000, 4096, 128, 10, "gaussian"),
     "heavy": (1 << 18, 2048, 128, 10, "heavy"), "clusters2": (1 << 18, 2048, 64, 10, "clusters-2"), "clusters5": (1 << 18, 2048, 64, 10, "clusters-5"),
     "equal": (1 << 18, 2048, 64, 10, "equal"), "sorted": (1 << 18, 2048, 64, 10, "sorted"),
 }  # fmt: skip
+
+
+def metric_of(name):
+    """By the first letters of the case; euclidean where they name none."""
+    return next((metric for metric in ("l1", "linf") if name.split("-")[0] == metric), "euclidean")
 
 
 def make(kind, rows, d, seed):
@@ -65,19 +71,19 @@ class Engine:
         if trouble:
             raise RuntimeError(trouble.decode())
 
-    def prepare(self, x):
+    def prepare(self, x, metric="euclidean"):
         made, ms = ctypes.c_void_p(), ctypes.c_double()
-        self.say(self.lib.knn_prepare(p(x), code(x), i64(x.shape[0]), i64(x.shape[1]), b"cuda", b"euclidean", ctypes.byref(ms), ctypes.byref(made)))
+        self.say(self.lib.knn_prepare(p(x), code(x), i64(x.shape[0]), i64(x.shape[1]), b"cuda", metric.encode(), ctypes.byref(ms), ctypes.byref(made)))
         return made, ms.value
 
-    def search(self, corpus, y, k, ids, distances):
+    def search(self, corpus, y, k, ids, distances, metric="euclidean"):
         out = (ctypes.c_double * 8)()
-        self.say(self.lib.knn_search(corpus, p(y), code(y), i64(y.shape[0]), i64(k), b"cuda", b"euclidean", p(ids), p(distances), out))
+        self.say(self.lib.knn_search(corpus, p(y), code(y), i64(y.shape[0]), i64(k), b"cuda", metric.encode(), p(ids), p(distances), out))
         return list(out)
 
-    def once(self, x, y, k, ids, distances, filter=b"auto"):
+    def once(self, x, y, k, ids, distances, metric="euclidean", filter=b"auto"):
         out = (ctypes.c_double * 8)()
-        self.say(self.lib.knn_once(p(x), p(y), code(x), i64(x.shape[0]), i64(x.shape[1]), i64(y.shape[0]), i64(k), b"cuda", b"euclidean", filter,
+        self.say(self.lib.knn_once(p(x), p(y), code(x), i64(x.shape[0]), i64(x.shape[1]), i64(y.shape[0]), i64(k), b"cuda", metric.encode(), filter,
                                    p(ids), p(distances), out))  # fmt: skip
         return list(out)
 
@@ -136,14 +142,17 @@ def timed(call, repeat):
     return statistics.median(times), last
 
 
-def check(x, y, k, ids, distances):
+DISTANCES = {"euclidean": lambda v: v.square().sum(1).sqrt(), "l1": lambda v: v.abs().sum(1), "linf": lambda v: v.abs().amax(1)}
+
+
+def check(x, y, k, ids, distances, metric):
     """Whether ids and distances of some queries are those of fp64, up to what fp64's own order of summation decides."""
     wrong = 0
     for q in range(0, y.shape[0], max(1, y.shape[0] // 16)):
-        d = torch.cat([(part.double() - y[q].double()).square().sum(1) for part in x.split(1 << 18)])
-        best = torch.topk(d, min(k, 4096), largest=False).values.sqrt().float()
+        d = torch.cat([DISTANCES[metric](part.double() - y[q].double()) for part in x.split(1 << 18)])
+        best = torch.topk(d, min(k, 4096), largest=False).values.float()
         mine = distances[q, : best.shape[0]]
-        own = d[ids[q]].sqrt().float()
+        own = d[ids[q]].float()
         wrong += int(not torch.allclose(mine, best, rtol=3e-7, atol=0) or not torch.allclose(own, distances[q], rtol=3e-7, atol=0) or ids[q].unique().numel() != k)
     return wrong
 
@@ -160,7 +169,7 @@ def main():
     for name, (n, q, d, k, kind) in CASES.items():
         if a.only and name not in a.only.split(","):
             continue
-        x = make(kind, n, d, 11)
+        metric, x = metric_of(name), make(kind, n, d, 11)
         y = x if name == "graph" or q == n else make(kind, q, d, 12)
         ids = torch.empty(q, k, dtype=torch.int64, device="cuda")
         distances = torch.empty(q, k, dtype=torch.float32, device="cuda")
@@ -171,19 +180,19 @@ def main():
             sys.stdout.flush()
 
         try:
-            corpus, prepare_ms = engine.prepare(x)
+            corpus, prepare_ms = engine.prepare(x, metric)
             engine.lib.knn_forget(corpus)
-            corpus, prepare_ms = engine.prepare(x)
+            corpus, prepare_ms = engine.prepare(x, metric)
             say("vicinal prepare", prepare_ms)
             repeat = 4 * a.repeat if q < 1000 else a.repeat if q * n < 1 << 36 else 3
-            ms, facts = timed(lambda: engine.search(corpus, y, k, ids, distances), repeat)
-            say("vicinal prepared", ms, facts, check(x, y, k, ids, distances))
-            ms, facts = timed(lambda: engine.once(x, y, k, ids, distances), repeat)
+            ms, facts = timed(lambda: engine.search(corpus, y, k, ids, distances, metric), repeat)
+            say("vicinal prepared", ms, facts, check(x, y, k, ids, distances, metric))
+            ms, facts = timed(lambda: engine.once(x, y, k, ids, distances, metric), repeat)
             say("vicinal one call", ms, facts)
             engine.lib.knn_forget(corpus)
         except RuntimeError as error:
             print(name, error, file=sys.stderr)
-        if a.no_torch or q * n > 1 << 36:
+        if a.no_torch or q * n > 1 << 36 or metric != "euclidean":
             continue
         xf, yf = x.float(), y.float()
         for tf32 in (False, True):

@@ -31,7 +31,6 @@ Column npy_column(const std::string& path, Bytes file) {
                 *header.item == Item::f64))
     fail(ErrorCode::invalid_argument, path, "expected integers or bool, got ", header.dtype);
   if (!line) fail(ErrorCode::invalid_argument, path, "expected one value a row, got shape ", header.shape_text());
-  if (header.swapped) fail(ErrorCode::unsupported, path, "big-endian integers; convert with astype");
   const std::uint64_t count = header.shape[0], size = mask ? 1 : value_size(*header.item);
   const auto need = product({count, size});
   if (!need || *need != file.size() - header.data_offset)
@@ -40,6 +39,14 @@ Column npy_column(const std::string& path, Bytes file) {
   Column column{.values = {}, .mask = mask};
   column.values.reserve(count);
   const std::byte* at = file.data() + header.data_offset;
+  std::vector<std::byte> turned;
+  if (header.swapped) {
+    Array line = Array::line(at, *header.item, static_cast<std::int64_t>(count));
+    line.swapped = true;
+    turned.resize(count * size);
+    copy_items(line, 0, 0, line.cols, turned.data());
+    at = turned.data();
+  }
   switch (mask ? Item::u8 : *header.item) {
     case Item::i8: widen<std::int8_t>(path, at, count, column.values); break;
     case Item::u8: widen<std::uint8_t>(path, at, count, column.values); break;

@@ -119,8 +119,10 @@ void write_range(const std::string& path, const CsrNeighbors& result) {
 
 CsrNeighbors read_range(const std::string& path) try {
   const FpGuard guard;
-  const Array lines = read_array(path, {as_range, "offsets"}), ids = read_array(path, {as_range, "ids"});
-  const Array distances = read_array(path, {as_range, "distances"});
+  Source source;
+  const Array lines = read_array(path, {as_range, "offsets"}, source),
+              ids = read_array(path, {as_range, "ids"}, source);
+  const Array distances = read_array(path, {as_range, "distances"}, source);
   const std::vector<std::int64_t> offsets = ids_of(path, lines), values = ids_of(path, ids);
   const DistanceType type = distance_type_of(path, distances.item);
   const auto entries = static_cast<std::int64_t>(values.size());

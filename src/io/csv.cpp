@@ -74,7 +74,7 @@ struct Head {
 
 bool all_words(Words cells) {
   return std::all_of(cells.begin(), cells.end(),
-                     [](std::string_view cell) { return !cell.empty() && !number_of<double>(cell); });
+                     [](std::string_view cell) { return !cell.empty() && !is_number(cell); });
 }
 
 /// first, first + 1, ... as pandas writes integers.
@@ -103,6 +103,8 @@ Head head_of(const Format& self, const std::string& path, Bytes file, bool rows,
   Head head{{}, 0, 0, ',', {}, lines};
   std::string_view line;
   if (!lines.next(line)) fail(ErrorCode::format_error, path, "the file is empty");
+  if (line.find('\r') != std::string_view::npos)
+    fail(ErrorCode::format_error, path, "line 1 holds a carriage return; lines end with a line feed (tr '\\r' '\\n')");
   head.separator = separator(self);
   if (head.separator == ',' && cells_of(line, ',').size() == 1 && cells_of(line, ';').size() > 1) head.separator = ';';
   head.names = cells_of(line, head.separator);

@@ -269,6 +269,9 @@ Array read(const Format& self, const Source& source, const Want& want) {
   H5Pset_file_locking(access, false, true);
   const Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose);
   if (!file.valid()) fail(ErrorCode::format_error, path, "cannot be opened as HDF5: truncated or damaged");
+  if (void* handle = nullptr; H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0 && handle != nullptr &&
+                              !source->is_behind(*static_cast<const int*>(handle)))
+    fail(ErrorCode::io_error, path, "was replaced while it was read; read it again");
   const std::optional<Dataset> one = find(path, file, want);
   if (!one) return {};
   if (!same_file(file, one->id))

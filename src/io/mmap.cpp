@@ -24,6 +24,10 @@ struct Descriptor {
   }
 };
 
+std::pair<std::uint64_t, std::uint64_t> identity_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino};
+}
+
 /// Throws the IoError that a missing file, a folder, a device or a lack of permission is worth.
 Descriptor open_file(const std::string& path, const char* verb, std::size_t& size) {
   check_path(path);
@@ -63,10 +67,17 @@ void check_path(const std::string& path) {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   std::size_t size = 0;
   const Descriptor file = open_file(path, "map", size);
+  struct stat status;
+  if (::fstat(file.fd, &status) == 0) identity_ = identity_of(status);
   if (size == 0) return;
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);  // as FileBehind wants it
   if (start == MAP_FAILED) fail_system("map", path, errno);
   bytes_ = as_bytes(start, size);
+}
+
+bool MappedFile::is_behind(int descriptor) const noexcept {
+  struct stat status;
+  return ::fstat(descriptor, &status) == 0 && identity_of(status) == identity_;
 }
 
 MappedFile::~MappedFile() {

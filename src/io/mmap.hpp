@@ -2,8 +2,10 @@
 // process. If another program shortens the file meanwhile, touching the lost part raises SIGBUS: copy files
 // from storage that you do not trust (read_file).
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "core/buffer.hpp"
 #include "io/bytes.hpp"
@@ -20,6 +22,8 @@ class MappedFile {
 
   const std::string& path() const noexcept { return path_; }
   Bytes bytes() const noexcept { return bytes_; }
+  /// Whether an open descriptor is of this file, whatever has its name by now.
+  bool is_behind(int descriptor) const noexcept;
 
   /// For the time of one pass over the whole file (row headers, a checksum): read well ahead.
   class Sequential {
@@ -35,6 +39,7 @@ class MappedFile {
 
  private:
   std::string path_;
+  std::pair<std::uint64_t, std::uint64_t> identity_;  // device and inode
   Bytes bytes_;
 };
 

@@ -58,6 +58,11 @@ std::vector<std::int64_t> widen(const std::string& path, const Array& array) {
 namespace io {
 
 Array read_array(const std::string& path, const Want& want) {
+  Source source;
+  return read_array(path, want, source);
+}
+
+Array read_array(const std::string& path, const Want& want, Source& source) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) MappedFile refused(path);  // whatever suffix it has or lacks
   const Format& format = format_to_read(path, want.role);
@@ -65,7 +70,7 @@ Array read_array(const std::string& path, const Want& want) {
     fail(ErrorCode::invalid_argument, path, "member \"", printable(want.member, 64),
          "\" was asked for, only npz and hdf5 files have members");
   }
-  const auto source = std::make_shared<const MappedFile>(path);
+  if (source == nullptr) source = std::make_shared<const MappedFile>(path);
   try {
     return format.read(format, source, want);
   } catch (const Error& error) {
@@ -154,7 +159,8 @@ ValueMatrix read_values(const std::string& path, const ReadOptions& options) try
 
 ResultFile read_result(const std::string& path, const std::string& distances_path) try {
   const FpGuard guard;
-  const Array ids = read_array(path, {as_ids, ""});
+  Source source;  // opened once: another file may have its name a moment later
+  const Array ids = read_array(path, {as_ids, ""}, source);
   ResultFile result;
   result.rows = ids.rows;
   result.k = ids.cols;
@@ -162,7 +168,6 @@ ResultFile read_result(const std::string& path, const std::string& distances_pat
   if (!distances_path.empty()) {
     take_distances(result, distances_path, read_array(distances_path, {as_distances, ""}), ErrorCode::invalid_argument);
   } else if (const Format& format = format_to_read(path, as_ids); format.holds_distances) {
-    const auto source = std::make_shared<const MappedFile>(path);
     const Array distances = format.read(format, source, {as_distances, ""});
     if (distances.keeper != nullptr) take_distances(result, path, distances, ErrorCode::format_error);
   }

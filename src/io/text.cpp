@@ -43,6 +43,13 @@ bool Lines::next(std::string_view& line) noexcept {
   return true;
 }
 
+bool is_number(std::string_view text) noexcept {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return (fault == std::errc{} || fault == std::errc::result_out_of_range) && end == text.data() + text.size();
+}
+
 std::string_view trimmed(std::string_view text) noexcept {
   constexpr const char* blanks = " \t";
   const std::size_t first = text.find_first_not_of(blanks);

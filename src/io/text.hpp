@@ -38,6 +38,9 @@ std::optional<T> number_of(std::string_view text) noexcept {
   return value;
 }
 
+/// Whether all of `text` is a number, also one that no double holds.
+bool is_number(std::string_view text) noexcept;
+
 /// The shortest text that reads back as the same value of the item's type (of halves and bfloat16: the same f64).
 void append_number(std::string& text, Item item, const std::byte* value);
 /// Any item that is a vector's, as the shortest text that reads back as the same f64.

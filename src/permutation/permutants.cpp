@@ -91,7 +91,9 @@ std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, st
     if (i == count) {
       apart *= shrink;
       i = 0;
-      if (!(nearest.at(nearest.farthest()) > 0)) apart = -1;  // copies of permutants are left
+      thread_pool.poll(0);
+      // Copies of permutants are left; or distances that may be negative, of which no share is a smaller one.
+      if (!(nearest.at(nearest.farthest()) > 0)) apart = -std::numeric_limits<double>::max();
     }
     const std::int64_t object = order.at(i++);
     if (nearest.at(object) < apart || nearest.at(object) < -std::numeric_limits<double>::max()) continue;

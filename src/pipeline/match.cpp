@@ -35,23 +35,24 @@ void check_rule(const MatchOptions& options) {
 
 bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
 
-/// What is searched for the distance: the metric whose values order as it does, and what they are to the rule. Images without rows have
-/// no say.
-std::pair<Metric, MatchKey> ranked_by(const MatchDistance& distance, std::span<const Points> images) {
-  const auto all = [&](auto is) {
-    return std::all_of(images.begin(), images.end(),
-                       [&](const Points& image) { return image.rows == 0 || is(image.dtype); });
-  };
-  if (distance.angle) {
-    const bool bytes = all([](DType type) { return type == DType::u8; });
-    return bytes ? std::pair(Metric::inner_product, MatchKey::product) : std::pair(Metric::cosine, MatchKey::cosine);
-  }
-  if (distance.metric == Metric::euclidean && all(integral)) return {Metric::sqeuclidean, MatchKey::square};
+/// What is searched for the distance of rows of a type: the metric whose values order as it does, and what they are to the rule.
+std::pair<Metric, MatchKey> ranked_by(const MatchDistance& distance, DType type) {
+  if (distance.angle)
+    return type == DType::u8 ? std::pair(Metric::inner_product, MatchKey::product)
+                             : std::pair(Metric::cosine, MatchKey::cosine);
+  if (distance.metric == Metric::euclidean && integral(type)) return {Metric::sqeuclidean, MatchKey::square};
   return {distance.metric, MatchKey::distance};
 }
 
-/// Images without rows have any columns.
-void check_images(std::span<const Points> images, Metric metric) {
+/// The type of the rows, of images that were checked; images without rows have no say.
+DType type_of(std::span<const Points> images) {
+  const auto first = std::find_if(images.begin(), images.end(), [](const Points& image) { return image.rows > 0; });
+  return first != images.end() ? first->dtype : DType::f32;
+}
+
+/// Images without rows have any columns and any type. Types of which pairs are compared by other values would make the matches of a pair hang on what
+/// else is matched in the call.
+void check_images(std::span<const Points> images, const MatchDistance& distance) {
   const auto number = [&](const Points& image) { return &image - images.data(); };
   const Points* first = nullptr;
   for (const Points& image : images) {
@@ -61,7 +62,11 @@ void check_images(std::span<const Points> images, Metric metric) {
     if (image.cols != first->cols)
       refuse_match(
           cat("image ", number(image), " has ", image.cols, " columns, image ", number(*first), " has ", first->cols));
-    check_shapes(shape_of(image), shape_of(*first), metric);
+    check_shapes(shape_of(image), shape_of(*first), ranked_by(distance, image.dtype).first);
+    if (ranked_by(distance, image.dtype) != ranked_by(distance, first->dtype) ||
+        match_distance_type(distance, {&image, 1}) != match_distance_type(distance, {first, 1}))
+      refuse_match(cat("image ", number(image), " is ", dtype_name(image.dtype), ", image ", number(*first), " ",
+                       dtype_name(first->dtype), ": their distances are of two kinds; convert with astype"));
   }
 }
 
@@ -179,13 +184,8 @@ void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
 }
 
 DistanceType match_distance_type(const MatchDistance& distance, std::span<const Points> images) {
-  DistanceType type = distance.angle ? DistanceType::f32 : DistanceType::automatic;
-  for (const Points& image : images) {
-    const DistanceType found = resolve_distance_type(
-        DistanceType::automatic, distance.angle ? Metric::cosine : distance.metric, image.dtype, images[0].dtype);
-    if (type != DistanceType::f64) type = found;
-  }
-  return type == DistanceType::automatic ? DistanceType::f32 : type;
+  const DType type = type_of(images);
+  return resolve_distance_type(DistanceType::automatic, distance.angle ? Metric::cosine : distance.metric, type, type);
 }
 
 std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
@@ -247,8 +247,8 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   const auto start = std::chrono::steady_clock::now();
   check_rule(options);
   check_pairs(pairs, images.size());
-  const auto [metric, key] = ranked_by(options.distance, images);
-  check_images(images, metric);
+  check_images(images, options.distance);
+  const auto [metric, key] = ranked_by(options.distance, type_of(images));
   if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
   if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return match_on_devices(images, pairs, options, devices);

@@ -120,12 +120,24 @@ class TruthWalk {
   Walk walk_;
 };
 
+/// Labels and masks of the whole base are those of the last tier too, beyond which no row is looked at.
+TruthOptions up_to_last_tier(TruthOptions options, std::span<const Points> base, std::int64_t rows) {
+  std::int64_t all = 0;
+  for (const Points& part : base) all += part.rows;
+  Eligible& eligible = options.search.eligible;
+  if (eligible.bitmap_rows == all) eligible.bitmap_rows = rows;
+  if (std::ssize(eligible.corpus_labels) == all)
+    eligible.corpus_labels = eligible.corpus_labels.first(static_cast<std::size_t>(rows));
+  return options;
+}
+
 }  // namespace
 
-GroundTruth lists_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
+GroundTruth lists_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& asked,
                             const Grid& grid) {
   const double start = now_seconds();
-  const RowParts parts(base, options.tiers, options.names);
+  const RowParts parts(base, asked.tiers, asked.names);
+  const TruthOptions options = up_to_last_tier(asked, base, parts.rows());
   const KnnOptions& search = options.search;
   check_base(find_backend(search.run.device), parts, queries, search);
   const Plan whole = plan(parts.shape(), shape_of(queries), search);

@@ -24,6 +24,7 @@ def files(tmp_path, monkeypatch):
     np.save("labels.npy", np.arange(300) % 3)
     np.save("query_labels.npy", np.arange(20) % 3)
     np.save("mask.npy", np.arange(300) % 7 == 0)
+    np.save("big_endian.npy", np.array([5, 17, 200], ">i8"))
     np.save("short.npy", np.arange(299) % 7 == 0)
     (tmp_path / "ids.txt").write_text("5\n17\r\n200\n")
     return x, q
@@ -99,6 +100,7 @@ def test_range(files):
     [
         (["--eligible", "mask.npy"], lambda i, j: j % 7 == 0),
         (["--eligible", "ids.txt"], lambda i, j: j in (5, 17, 200)),
+        (["--eligible", "big_endian.npy"], lambda i, j: j in (5, 17, 200)),
         (["--eligible-ids", "10:40"], lambda i, j: 10 <= j <= 40),
         (["--corpus-labels", "labels.npy", "--query-labels", "query_labels.npy"], lambda i, j: i % 3 == j % 3),
         (

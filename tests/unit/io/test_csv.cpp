@@ -173,6 +173,9 @@ TEST_F(Csv, NamesTheCellThatIsNoNumber) {
   refuse("row 2, column 1: \"\" is not a number", "1\n\n2\n");
   refuse("row 1, column 2: \"0x10\" is not a number", "1,0x10\n");
   refuse("row 1, column 2: \"1e999\" is not a number", "1,1e999\n");
+  refuse("row 1, column 1: \"1e-400\" is not a number", "1e-400,1e999\n1,2\n");  // no names of columns
+  refuse("line 1 holds a carriage return", "1\r2\r3\r");
+  refuse("line 1 holds a carriage return", "1,2\r3,4\r\n");
   refuse("row 1, column 2: \"2 3\" is not a number", "1,2 3\n");
   refuse("row 1, column 2: \"\\x00\\x01\" is not a number", std::string("1,\0\1\n", 5));
   refuse("row 3 has 1 column, expected 2", "1,2\n3,4\n5\n");

@@ -378,6 +378,16 @@ TEST(PermutationIndex, SmallSetsAndBadArguments) {
   const std::vector<float> equal(30, 1.0F);
   for (const PermutantChoice choice : {PermutantChoice::farthest_first, PermutantChoice::sss})
     EXPECT_EQ(PermutationIndex(view(equal, 3), {.permutants = 10, .choice = choice}).permutants().size(), 10u);
+  // Nor do distances end sss that are all negative: products of rows of positive numbers, folded.
+  std::mt19937 random(9);
+  std::vector<float> positive(300 * 5);
+  for (float& value : positive) value = static_cast<float>(40 + random() % 9);
+  EXPECT_EQ(
+      PermutationIndex(view(positive, 5),
+                       {.metric = vicinal::Metric::inner_product, .permutants = 30, .choice = PermutantChoice::sss})
+          .permutants()
+          .size(),
+      30u);
 }
 
 TEST(PermutationIndex, ObjectsAtInfiniteDistancesAreRefusedHoweverPermutantsAreChosen) {

@@ -343,6 +343,29 @@ TEST(GroundTruth, AListOfAPieceMayEndWhereDistancesEnd) {
                  [&] { ground_truth(parts, asks, {.search = beyond}); });
 }
 
+TEST(GroundTruth, LabelsAndMasksAreOfTheWholeBase) {
+  const Base base;
+  std::vector<std::uint64_t> bits(14, 0xF0C3A5990F3CF0F1u);
+  std::vector<std::int64_t> labels(855), asked_labels(23);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 3);
+  KnnOptions search{.k = 9};
+  search.eligible.bitmap = bits;
+  search.eligible.bitmap_rows = 855;
+  search.eligible.labels = Eligible::Labels::same;
+  search.eligible.corpus_labels = labels;
+  search.eligible.query_labels = asked_labels;
+  const GroundTruth truth = ground_truth(base.parts(), base.asks(), {.search = search, .tiers = {200, 300}});
+  for (const Tier& tier : truth.tiers) {
+    KnnOptions prefix = search;
+    prefix.eligible.bitmap_rows = tier.rows;
+    prefix.eligible.corpus_labels = prefix.eligible.corpus_labels.first(static_cast<std::size_t>(tier.rows));
+    expect_same(tier.nearest, knn(base.whole().slice(0, tier.rows), base.asks(), prefix));
+  }
+  search.eligible.bitmap_rows = 854;
+  expect_refused(ErrorCode::invalid_argument, "the mask of eligible rows has 854 entries",
+                 [&] { ground_truth(base.parts(), base.asks(), {.search = search}); });
+}
+
 TEST(GroundTruth, AnErrorOfAPieceIsTheWholes) {
   // A piece that cannot be searched is not one without neighbours: its rows were left out of certified lists once.
   const std::int64_t dims = 4, rows = 90;
