@@ -200,9 +200,9 @@ class TruthCommand {
     vicinal::Column deleted;
     if (!flags_.deleted.empty()) deleted = vicinal::read_column(flags_.deleted);
     if (deleted.mask) {
-      if (std::ssize(deleted.values) != base.count)
-        refuse(fmt::format("--deleted {}: the mask has {} entries, the base {} rows", flags_.deleted,
-                           deleted.values.size(), base.count));
+      if (const std::int64_t rows = base.count + inserted.count; std::ssize(deleted.values) != rows)
+        refuse(fmt::format("--deleted {}: the mask has {} entries, the base and what is inserted {} rows",
+                           flags_.deleted, deleted.values.size(), rows));
       std::vector<std::int64_t> ids;
       for (std::size_t row = 0; row < deleted.values.size(); ++row)
         if (deleted.values[row] != 0) ids.push_back(flags_.search.first_id + static_cast<std::int64_t>(row));

@@ -35,24 +35,22 @@ void check_rule(const MatchOptions& options) {
 
 bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
 
-/// What is searched for the distance of rows of a type: the metric whose values order as it does, and what they are to the rule.
-std::pair<Metric, MatchKey> ranked_by(const MatchDistance& distance, DType type) {
-  if (distance.angle)
-    return type == DType::u8 ? std::pair(Metric::inner_product, MatchKey::product)
-                             : std::pair(Metric::cosine, MatchKey::cosine);
-  if (distance.metric == Metric::euclidean && integral(type)) return {Metric::sqeuclidean, MatchKey::square};
-  return {distance.metric, MatchKey::distance};
+/// What is searched for the distance of two images: the metric whose values order as it does, what they are to the rule, and the type that distances are
+/// rounded to.
+MatchKind kind_of(const MatchDistance& distance, const Points& a, const Points& b) {
+  const auto type = [&](Metric metric) {
+    return resolve_distance_type(DistanceType::automatic, metric, a.dtype, b.dtype);
+  };
+  if (distance.angle && a.dtype == DType::u8 && b.dtype == DType::u8)
+    return {Metric::inner_product, MatchKey::product, type(Metric::cosine)};
+  if (distance.angle) return {Metric::cosine, MatchKey::cosine, type(Metric::cosine)};
+  if (distance.metric == Metric::euclidean && integral(a.dtype) && integral(b.dtype))
+    return {Metric::sqeuclidean, MatchKey::square, type(Metric::euclidean)};
+  return {distance.metric, MatchKey::distance, type(distance.metric)};
 }
 
-/// The type of the rows, of images that were checked; images without rows have no say.
-DType type_of(std::span<const Points> images) {
-  const auto first = std::find_if(images.begin(), images.end(), [](const Points& image) { return image.rows > 0; });
-  return first != images.end() ? first->dtype : DType::f32;
-}
-
-/// Images without rows have any columns and any type. Types of which pairs are compared by other values would make the matches of a pair hang on what
-/// else is matched in the call.
-void check_images(std::span<const Points> images, const MatchDistance& distance) {
+/// Images without rows have any columns.
+void check_images(std::span<const Points> images, Metric metric) {
   const auto number = [&](const Points& image) { return &image - images.data(); };
   const Points* first = nullptr;
   for (const Points& image : images) {
@@ -62,11 +60,7 @@ void check_images(std::span<const Points> images, const MatchDistance& distance)
     if (image.cols != first->cols)
       refuse_match(
           cat("image ", number(image), " has ", image.cols, " columns, image ", number(*first), " has ", first->cols));
-    check_shapes(shape_of(image), shape_of(*first), ranked_by(distance, image.dtype).first);
-    if (ranked_by(distance, image.dtype) != ranked_by(distance, first->dtype) ||
-        match_distance_type(distance, {&image, 1}) != match_distance_type(distance, {first, 1}))
-      refuse_match(cat("image ", number(image), " is ", dtype_name(image.dtype), ", image ", number(*first), " ",
-                       dtype_name(first->dtype), ": their distances are of two kinds; convert with astype"));
+    check_shapes(shape_of(image), shape_of(*first), metric);
   }
 }
 
@@ -183,9 +177,23 @@ void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
         refuse_match(cat("pair ", p, " names image ", image, ", and there are ", images));
 }
 
-DistanceType match_distance_type(const MatchDistance& distance, std::span<const Points> images) {
-  const DType type = type_of(images);
-  return resolve_distance_type(DistanceType::automatic, distance.angle ? Metric::cosine : distance.metric, type, type);
+MatchKind match_kind(const MatchDistance& distance, std::span<const Points> images, std::span<const ImagePair> pairs) {
+  const auto image = [&](std::int64_t number) -> const Points& { return images[static_cast<std::size_t>(number)]; };
+  const ImagePair* first = nullptr;
+  MatchKind kind = kind_of(distance, Points(), Points());
+  for (const ImagePair& pair : pairs) {
+    const Points &a = image(pair[0]), &b = image(pair[1]);
+    if (a.rows == 0 || b.rows == 0) continue;
+    const MatchKind own = kind_of(distance, a, b);
+    if (first != nullptr && own != kind)
+      refuse_match(cat("images ", pair[0], " and ", pair[1], " are ", dtype_name(a.dtype), " and ", dtype_name(b.dtype),
+                       ", images ", (*first)[0], " and ", (*first)[1], " ", dtype_name(image((*first)[0]).dtype),
+                       " and ", dtype_name(image((*first)[1]).dtype),
+                       ": their distances are of two kinds; convert with astype, or match them in two calls"));
+    kind = own;
+    if (first == nullptr) first = &pair;
+  }
+  return kind;
 }
 
 std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
@@ -247,15 +255,15 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   const auto start = std::chrono::steady_clock::now();
   check_rule(options);
   check_pairs(pairs, images.size());
-  check_images(images, options.distance);
-  const auto [metric, key] = ranked_by(options.distance, type_of(images));
+  const MatchKind kind = match_kind(options.distance, images, pairs);
+  check_images(images, kind.metric);
   if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
   if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return match_on_devices(images, pairs, options, devices);
   const MatchSpec spec{.images = images,
                        .pairs = pairs,
-                       .metric = metric,
-                       .rule = {.key = key,
+                       .metric = kind.metric,
+                       .rule = {.key = kind.key,
                                 .has_ratio = options.ratio.has_value(),
                                 .strict = options.strict,
                                 .accept_lone = options.accept_lone,
@@ -275,7 +283,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   Stats stats;
   stats.device = backend.device().facts().name;
   stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
-  MatchOutput output(spec, match_distance_type(options.distance, images));
+  MatchOutput output(spec, kind.type);
   const bool at_once = spec.guide != nullptr || spec.search.run.filter != precision_name(Precision::canonical);
   if (at_once && matched_at_once(backend, spec, options, output, stats)) {
     stats.passes = 1;

@@ -97,7 +97,7 @@ Matches match_on_devices(std::span<const Points> images, std::span<const ImagePa
     return match_pairs(images, pairs, one);
   }
   MatchOutput output({.images = images, .pairs = pairs, .rule = {}, .mutual = options.mutual},
-                     match_distance_type(options.distance, images));
+                     match_kind(options.distance, images, pairs).type);
   Matches all = joined_matches(found, cuts, output, threads_for(options.run.threads));
   all.stats = found.front().stats;
   all.stats.device = joined(devices, ",");

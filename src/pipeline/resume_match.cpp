@@ -78,7 +78,7 @@ class ResumedPairs {
  public:
   ResumedPairs(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options,
                const std::string& directory)
-      : images_(images), pairs_(pairs), options_(options), type_(match_distance_type(options.distance, images)),
+      : images_(images), pairs_(pairs), options_(options), type_(match_kind(options.distance, images, pairs).type),
         output_({.images = images, .pairs = pairs, .rule = {}, .mutual = options.mutual}, type_) {
     head_.key = match_key(images, pairs, options);
     head_.type = static_cast<std::int64_t>(type_);

@@ -126,7 +126,7 @@ def test_a_runbook(vicinal, data, monkeypatch):
     assert data.path("m.npz").read_bytes() == data.path("gt2.npz").read_bytes()
     np.save("short.npy", mask[:-1])
     vicinal("truth", "base.npy", "one.npy", *queries, "--update", "gt1.npz", "--inserted", "two.npy", "--deleted", "short.npy", "-o", "m.npz").fails(
-        2, "InvalidArgument", "the mask has 299 entries, the base 300 rows")
+        2, "InvalidArgument", "the mask has 299 entries, the base and what is inserted 300 rows")
     np.save("ids.npy", np.load("gt0.npz")["ids"])
     vicinal("truth", "base.npy", *queries, "--update", "ids.npy", "-o", "x.npz").fails(2, "InvalidArgument", "ids.npy has no distances")
 

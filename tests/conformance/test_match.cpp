@@ -243,25 +243,23 @@ TEST(MatchCalls, StopsWhenItIsTold) {
 }
 
 TEST(MatchCalls, OtherImagesOfACallChangeNothing) {
-  // Images of which pairs would be compared by other values are refused together, and those without rows have no say.
   const Table bytes[] = {image(1, DType::u8, 40, 16, 9), image(2, DType::u8, 50, 16, 9)},
               floats = image(3, DType::f32, 10, 16, 9), doubles = image(4, DType::f64, 10, 16, 9),
-              halves = image(5, DType::f16, 10, 16, 9), none(DType::f64, 0, 16, {});
-  const ImagePair pair[] = {{0, 1}};
-  const auto matched = [&](const Table& first, const Table& second, const Table& other, const MatchOptions& options) {
-    const Points images[] = {first.points(), second.points(), other.points()};
-    return vicinal::match_pairs(images, pair, options);
-  };
+              none(DType::f64, 0, 16, {});
+  const Points images[] = {bytes[0].points(), bytes[1].points(), floats.points(), doubles.points(), none.points()};
   for (const char* distance : {"angle", "euclidean", "l1"}) {
     const MatchOptions options{.distance = vicinal::parse_match_distance(distance)};
-    const vicinal::Matches alone = vicinal::match(bytes[0].points(), bytes[1].points(), options),
-                           beside = matched(bytes[0], bytes[1], none, options);
-    expect_equal(beside, alone);
-    EXPECT_THROW(matched(bytes[0], bytes[1], doubles, options), vicinal::Error);
-    EXPECT_THROW(matched(floats, halves, doubles, options), vicinal::Error);
-    EXPECT_NO_THROW(matched(floats, halves, halves, options));
-    if (std::string(distance) != "l1") EXPECT_THROW(matched(bytes[0], bytes[1], floats, options), vicinal::Error);
-    else EXPECT_NO_THROW(matched(bytes[0], bytes[1], floats, options));
+    const Matches alone = vicinal::match(images[0], images[1], options);
+    const ImagePair named[] = {{0, 1}}, emptied[] = {{0, 1}, {4, 0}};
+    expect_equal(vicinal::match_pairs(images, named, options), alone);
+    EXPECT_TRUE(vicinal::match_pairs(images, emptied, options).rows == alone.rows);
+    EXPECT_EQ(vicinal::match_pairs(images, emptied, options).distances.type(), alone.distances.type());
+    // Pairs that are compared by other values are refused together.
+    const ImagePair mixed[] = {{0, 1}, {0, 2}}, wider[] = {{2, 2}, {2, 3}};
+    if (std::string(distance) != "l1") EXPECT_THROW(vicinal::match_pairs(images, mixed, options), vicinal::Error);
+    else EXPECT_NO_THROW(vicinal::match_pairs(images, mixed, options));
+    EXPECT_THROW(vicinal::match_pairs(images, wider, options), vicinal::Error);
+    EXPECT_NO_THROW(vicinal::match(images[2], images[3], options));
   }
 }
 
