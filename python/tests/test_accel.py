@@ -3,6 +3,7 @@
 import runpy
 import subprocess
 import sys
+import types
 
 import pytest
 import vicinal
@@ -59,9 +60,23 @@ def test_patching_and_back():
     assert theirs.NearestNeighbors is user.NearestNeighbors is original
 
 
-def test_packages_that_are_out_of_reach_are_told(monkeypatch):
-    import types
+def test_unpatching_reaches_modules_that_were_imported_meanwhile(monkeypatch):
+    import sklearn.neighbors as theirs
 
+    before, meanwhile = types.ModuleType("before"), types.ModuleType("meanwhile")
+    before.Model = vicinal.neighbors.NearestNeighbors  # asked for by name
+    monkeypatch.setitem(sys.modules, "before", before)
+    vicinal.patch_sklearn()
+    try:
+        meanwhile.Model = theirs.NearestNeighbors
+        monkeypatch.setitem(sys.modules, "meanwhile", meanwhile)
+    finally:
+        vicinal.unpatch_sklearn()
+    assert meanwhile.Model is theirs.NearestNeighbors is not vicinal.neighbors.NearestNeighbors
+    assert before.Model is vicinal.neighbors.NearestNeighbors
+
+
+def test_packages_that_are_out_of_reach_are_told(monkeypatch):
     from vicinal import accel
 
     monkeypatch.setattr(accel, "_calls", {})

@@ -102,6 +102,30 @@ class TestFaiss:
             with pytest.raises(kind, match=text):
                 call()
 
+    def test_places_of_another_shape_or_type(self, whole):
+        """faiss asserts the shapes, and its wrappers take no other types."""
+        corpus, queries = whole
+        index = ours.IndexFlat(8)
+        index.add(corpus)
+        kept, narrow, wide = np.full((20, 1), 7, "f4"), np.empty((20, 4), "i4"), np.empty((20, 4), "f8")
+        for call, text in (
+            (lambda: index.search(queries, 1, D=kept, I=wide.view("i8")), "I is to be (20, 1) int64, got (20, 4) int64"),
+            (lambda: index.search(queries, 4, I=narrow), "I is to be (20, 4) int64, got (20, 4) int32"),
+            (lambda: ours.knn_gpu(0, queries, corpus, 4, wide), "D is to be (20, 4) float32, got (20, 4) float64"),
+        ):
+            with pytest.raises(vicinal.InvalidArgument) as refused:
+                call()
+            assert str(refused.value) == text
+        with pytest.raises(TypeError, match="D must be an array, got list"):
+            index.search(queries, 1, D=[[0.0]] * 20)
+        assert (kept == 7).all()  # nothing is written where another place is refused
+        found = ours.knn_gpu(None, queries, corpus, 4, I=narrow)[1]  # which takes int32, there too
+        assert found is narrow
+        np.testing.assert_array_equal(narrow, ours.knn(queries, corpus, 4)[1])
+        many = np.broadcast_to(np.zeros((1, 8), np.uint8), ((1 << 31) + 1, 8))
+        with pytest.raises(vicinal.RangeError, match="int32, which does not number 2147483649 rows"):
+            ours.knn_gpu(None, queries, many, 4, I=narrow)
+
 
 def test_topk_of_arrays(rng):
     x = rng.standard_normal((4, 5, 6)).astype("f4")
@@ -116,8 +140,13 @@ def test_topk_of_arrays(rng):
     assert our_torch.topk(x, 2).indices[1, 2, 0] == 3 and our_torch.topk(x, 6, largest=False).indices[1, 2, 5] == 3
     out = np.empty((4, 5, 1), "f4"), np.empty((4, 5, 1), "i8")
     assert our_torch.topk(x, 1, out=out).values is out[0]
-    with pytest.raises(ValueError, match="dim=3"):
-        our_torch.topk(x, 1, 3)
+    for call, text in (
+        (lambda: our_torch.topk(x, 1, 3), "dim=3"),
+        (lambda: our_torch.topk(x[..., :0], 1), "k=1 exceeds the 0 values"),
+        (lambda: our_torch.topk(x, 1, out=(np.empty((4, 5, 3), "f4"), out[1])), r"values is to be \(4, 5, 1\) float32"),
+    ):
+        with pytest.raises(vicinal.InvalidArgument, match=text):
+            call()
 
 
 def test_topk_beside_torch(rng):
@@ -129,6 +158,10 @@ def test_topk_beside_torch(rng):
             mine, other = our_torch.topk(x, 2, dim, largest), torch.topk(x, 2, -1 if dim is None else dim, largest)
             assert torch.equal(mine.indices, other.indices) and mine.values.dtype == other.values.dtype
             assert torch.equal(mine.values.nan_to_num(99), other.values.nan_to_num(99))
+    for module in (our_torch, torch):
+        out = torch.empty(0), torch.empty(0, dtype=torch.int64)
+        found = module.topk(x[0], 2, out=out)
+        assert found.values is out[0] and torch.equal(out[1], our_torch.topk(x[0], 2).indices)
 
 
 def test_nndescent(rng):
@@ -169,69 +202,6 @@ def test_opentsne(rng):
         KNNIndex(x, 9, "canberra")
 
 
-def test_knn_points(rng):
-    a, b = rng.standard_normal((3, 10, 4)).astype("f4"), rng.standard_normal((3, 12, 4)).astype("f4")
-    lengths1, lengths2 = np.array([10, 7, 3]), np.array([12, 2, 9])
-    found = pytorch3d.knn_points(a, b, lengths1, lengths2, K=3, return_nn=True)
-    for cloud in range(3):
-        squares = ((a[cloud, :, None].astype("f8") - b[cloud, None].astype("f8")) ** 2).sum(-1)
-        for row in range(10):
-            kept = min(3, lengths2[cloud]) if row < lengths1[cloud] else 0
-            order = np.argsort(squares[row, : lengths2[cloud]], kind="stable")[:kept]
-            assert found.idx[cloud, row].tolist() == [*order, *[0] * (3 - kept)]
-            np.testing.assert_allclose(found.dists[cloud, row, :kept], squares[row, order], rtol=1e-6)
-            np.testing.assert_array_equal(found.knn[cloud, row, :kept], b[cloud, order])
-            assert (found.knn[cloud, row, kept:] == 0).all() and (found.dists[cloud, row, kept:] == 0).all()
-    assert found.idx.dtype == np.int64 and found.dists.dtype == np.float32
-    assert pytorch3d.knn_points(a, b, norm=1).knn is None
-    for kind in ("uint8", "int16", "int64", "bool"):  # whose squares their own type does not hold
-        whole = [np.clip(100 + 40 * side, 0, 1 if kind == "bool" else 255).astype(kind) for side in (a, b)]
-        mine, exact = pytorch3d.knn_points(*whole, K=3), pytorch3d.knn_points(*(side.astype("f8") for side in whole), K=3)
-        np.testing.assert_array_equal(mine.dists, exact.dists)
-        np.testing.assert_array_equal(mine.idx, exact.idx)
-        assert mine.dists.dtype == np.result_type(kind, np.float32)
-
-
-def test_edges_between_points(rng):
-    x, y = rng.standard_normal((30, 3)).astype("f4"), rng.standard_normal((12, 3)).astype("f4")
-    batch_x, batch_y = np.repeat([0, 1, 2], 10), np.repeat([0, 1, 2], [5, 5, 2])
-    distance = np.sqrt(((y[:, None].astype("f8") - x[None].astype("f8")) ** 2).sum(-1))
-    distance[batch_y[:, None] != batch_x[None]] = np.inf
-    order = np.argsort(distance, axis=1, kind="stable")
-    expected = [(row, one) for row in range(12) for one in order[row, :4]]
-    assert list(map(tuple, torch_cluster.knn(x, y, 4, batch_x, batch_y).T)) == expected
-    assert torch_cluster.knn(x, y, 40, batch_x, batch_y).shape == (2, 120)  # all of the batch
-    expected = [(row, one) for row in range(12) for one in order[row] if distance[row, one] <= 1.3][:]
-    assert list(map(tuple, torch_cluster.radius(x, y, 1.3, batch_x, batch_y).T)) == expected
-    capped = [edge for at, edge in enumerate(expected) if sum(e[0] == edge[0] for e in expected[:at]) < 2]
-    assert list(map(tuple, torch_cluster.radius(x, y, 1.3, batch_x, batch_y, max_num_neighbors=2).T)) == capped
-    graph = torch_cluster.knn_graph(x, 3, batch_x)
-    assert graph.shape == (2, 90) and (graph[1] == np.repeat(np.arange(30), 3)).all() and (graph[0] != graph[1]).all()
-    assert (batch_x[graph[0]] == batch_x[graph[1]]).all()
-    np.testing.assert_array_equal(torch_cluster.knn_graph(x, 3, batch_x, flow="target_to_source"), graph[::-1])
-    loops = torch_cluster.radius_graph(x, 1.0, loop=True)
-    assert (loops[0] == loops[1]).sum() == 30 and (np.diff(loops[1]) >= 0).all()
-    assert torch_cluster.radius_graph(x, 1.0).shape[1] == loops.shape[1] - 30
-    assert torch_cluster.knn(x[:0], y, 4).shape == (2, 0)
-
-
-def test_edges_beside_torch_cluster(rng):
-    torch = pytest.importorskip("torch", reason="torch is not installed: not run")
-    theirs = pytest.importorskip("torch_cluster", reason="torch_cluster is not installed: not run")
-    x, y = torch.from_numpy(rng.standard_normal((300, 3)).astype("f4")), torch.from_numpy(rng.standard_normal((40, 3)).astype("f4"))
-    batch_x, batch_y = torch.arange(300) // 100, torch.arange(40) // 14
-    for call in (
-        lambda module: module.knn(x, y, 5, batch_x, batch_y),
-        lambda module: module.knn(x, y, 5),
-        lambda module: module.knn_graph(x, 6, batch_x),
-        lambda module: module.knn_graph(x, 6, batch_x, loop=True, flow="target_to_source"),
-        lambda module: module.radius(x, y, 0.9, batch_x, batch_y, max_num_neighbors=300),
-        lambda module: module.radius_graph(x, 0.7, batch_x, max_num_neighbors=300),
-    ):
-        mine, other = (sorted(map(tuple, call(module).T.tolist())) for module in (torch_cluster, theirs))
-        assert mine == other
-
-
 def test_cuvs_shapes(whole):
     corpus, queries = whole
     for metric, ours_name in (("sqeuclidean", "sqeuclidean"), ("inner_product", "inner_product"), ("cosine", "cosine")):
@@ -244,8 +214,15 @@ def test_cuvs_shapes(whole):
     index = cuvs.brute_force.build(corpus)
     found = cuvs.brute_force.search(index, queries, 2, distances=places[0], neighbors=places[1], prefilter=mask)
     assert found[0] is places[0] and found[1] is places[1] and (found[1] % 3 == 0).all()
+    for other in (mask.astype("u1"), np.flatnonzero(mask), range(9)):  # ids, to vicinal.knn
+        with pytest.raises(TypeError, match="prefilter must be a mask of bools"):
+            cuvs.brute_force.search(index, queries, 2, prefilter=other)
+    with pytest.raises(vicinal.InvalidArgument, match=r"neighbors is to be \(20, 1\) int64, got \(20, 2\) int64"):
+        cuvs.brute_force.search(index, queries, 1, neighbors=places[1])
     values, ids = cuvs.select_k(queries, 3, select_min=False)
     same((values, ids), tuple(vicinal.select_k(queries, 3, largest=True)))
+    with pytest.raises(vicinal.InvalidArgument, match=r"indices is to be \(20, 3\) int64, got \(20, 3\) int32"):
+        cuvs.select_k(queries, 3, indices=np.empty((20, 3), "i4"))
 
 
 def test_wrapper_of_ann_benchmarks(rng):
@@ -301,7 +278,9 @@ def test_tensors_in_tensors_out(rng, device):
     assert edges.dtype == torch.int64 and edges.shape == (2, 27) and edges.device == x.device
     assert torch.equal(batch_x[edges[1]], batch_y[edges[0]])
     near = torch_cluster.radius(x, y, 1.0)
-    assert near.shape[1] == int((torch.cdist(y.double(), x.double()) <= 1.0).sum())
+    assert near.shape[1] == int((torch.cdist(y.double(), x.double()) <= 1.0).sum()) and near.device == x.device
+    short = x.bfloat16()
+    assert torch.equal(torch_cluster.radius_graph(short, 1.0), torch_cluster.radius_graph(short.float(), 1.0))
 
     distances, ids = cuvs.brute_force.search(cuvs.brute_force.build(x), y, 3)
     assert (

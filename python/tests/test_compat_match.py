@@ -185,6 +185,10 @@ class TestKornia:
         np.testing.assert_array_equal(ids, found.ids)
         np.testing.assert_allclose(ratios[:, 0], found.ratios, rtol=2e-7)
         assert kornia.match_smnn(a, b[:1])[1].shape == kornia.match_snn(a[:0], b)[1].shape == (0, 2)
+        for one, two in ((a, b[:0]), (a[:0], b[:0]), (a[:0], b), (a, b[:1])):
+            assert kornia.match_fginn(one, two, None, frames(two[:, :2]))[1].shape == (0, 2)
+        for kind, of in (("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("u1", "f4")):
+            assert kornia.match_nn(a.astype(kind), b.astype(kind))[0].dtype == of
         with pytest.raises(vicinal.errors.InvalidArgument, match="dm has shape"):
             kornia.match_nn(a, b, np.zeros((3, 3), np.float32))
         with pytest.raises(vicinal.errors.InvalidArgument, match="lafs2 has 3 frames"):
@@ -230,6 +234,8 @@ class TestHloc:
             assert found["matching_scores0"].shape == (1, len(one)) and found["matching_scores0"].dtype == np.float32
         empty = matcher({"descriptors0": a.T[None], "descriptors1": b[:0].T[None]})
         assert (empty["matches0"] == -1).all() and (empty["matching_scores0"] == 0).all()
+        empty = matcher({"descriptors0": np.stack([a[:0].T] * 3), "descriptors1": np.stack([b.T] * 3)})
+        assert empty["matches0"].shape == empty["matching_scores0"].shape == (3, 0)
 
     def test_the_preset_is_the_rule_of_unit_rows(self, rows):
         a, b = (one.astype(np.float64) for one in rows)

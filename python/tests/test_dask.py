@@ -136,6 +136,34 @@ def test_masks_and_labels_are_of_the_whole(rng):
         vd.knn(x, x, 3, labels=(np.zeros(100, int), np.zeros(9, int)))
 
 
+def test_an_empty_list_of_eligible_rows(client, rng):
+    x = da.from_array(whole_numbers(rng, 100), chunks=(30, -1))
+    assert (vd.knn(x, x, 3, eligible=[], pad=True).compute().ids == -1).all()
+    with pytest.raises(vicinal.InvalidArgument, match="a range of ids has step 1, got 2"):
+        vd.knn(x, x, 3, eligible=slice(0, 100, 2))
+
+
+def test_masked_arrays_are_refused(client, rng):
+    rows = whole_numbers(rng, 100)
+    x, masked = da.from_array(rows, chunks=(30, -1)), np.ma.masked_greater(rows, 1)
+    labels = np.ma.masked_greater(np.arange(100), 3)
+    for call in (
+        lambda: vd.knn(masked, x, 3),
+        lambda: vd.knn(x, masked, 3),
+        lambda: vd.knn(x, x, 3, eligible=labels),
+        lambda: vd.knn(x, x, 3, labels=(labels, labels)),
+        lambda: vd.knn_graph(x, 3, labels=labels),
+        lambda: vd.KNeighborsClassifier().fit(x, labels),
+    ):
+        with pytest.raises(TypeError, match="masked arrays are not supported"):
+            call()
+
+
+def test_distances_of_short_integers_are_those_of_one_process(client, rng):
+    corpus, queries = whole_numbers(rng, 100).astype(np.int16), whole_numbers(rng, 20).astype(np.uint16)
+    assert equal(vd.knn(da.from_array(corpus, chunks=(30, -1)), queries, 5), vicinal.knn(corpus, queries, 5))
+
+
 def test_verify_of_a_claim(client, files, rng):
     rows, paths = files
     queries = whole_numbers(rng, 60)
@@ -257,6 +285,18 @@ def test_labels_of_several_outputs(client, rng):
     ours = vd.KNeighborsClassifier(n_neighbors=1).fit(rows + np.arange(8, dtype=np.float32) / 97, labels)
     assert (ours.predict(rows).compute().shape, len(ours.predict_proba(rows)), ours.n_unique) == ((200, 2), 2, [3, 5])
     assert theirs.predict(rows).shape == (200, 2)
+
+
+def test_parameters_of_the_transformer():
+    given = dict(n_neighbors=7, metric="minkowski", p=1, batch_size=100, mode="connectivity", client=None, threads=2)
+    model = vd.KNeighborsTransformer(**given)
+    assert model.get_params() == given == vd.KNeighborsTransformer(**model.get_params()).get_params()
+    assert model.set_params(p=2, memory="1 GiB").get_params() == {**given, "p": 2, "memory": "1 GiB"}
+    with pytest.raises(ValueError, match="Invalid parameter 'neighbours' for estimator KNeighborsTransformer"):
+        model.set_params(p=1, neighbours=3)
+    assert model.p == 2
+    clone = pytest.importorskip("sklearn.base").clone
+    assert clone(model).get_params() == model.get_params()
 
 
 def test_scanpy_takes_the_transformer(client, rng):

@@ -106,6 +106,47 @@ def test_eligible_rows_and_labels_in_parts(rng):
             assert equal(found, wanted) and found.counts.tolist() == wanted.counts.tolist()
 
 
+@pytest.mark.parametrize("eligible, kind, message", [
+    (slice(0, 60, 2), vicinal.InvalidArgument, "a range of ids has step 1, got 2"),
+    (range(0, 60, 2), vicinal.InvalidArgument, "a range of ids has step 1, got 2"),
+    (np.ma.masked_array(np.ones(60, bool), np.arange(60) > 3), TypeError, "eligible: masked arrays are not supported"),
+    (np.arange(4.0), TypeError, "eligible: expected bools or integers, got dtype float64"),
+])  # fmt: skip
+def test_eligible_rows_that_no_search_takes(eligible, kind, message):
+    for ids in (None, np.arange(0, 30, 3)):
+        with pytest.raises(kind, match=message):
+            distributed.eligible_part(eligible, 0, 30, ids)
+    assert distributed.eligible_part([], 0, 30).dtype == np.int64
+    for span, wanted in ((range(9, 3), []), (slice(4, None), [4, 5]), (range(3, 5), [3, 4])):
+        assert np.flatnonzero(distributed.eligible_part(span, None, 6, np.arange(6))).tolist() == wanted
+
+
+def test_masked_rows_of_parts():
+    rows = np.ma.masked_greater(np.arange(12.0).reshape(6, 2), 9)
+    for part in (rows, [rows[:3], rows[3:]]):
+        with pytest.raises(TypeError, match="masked arrays are not supported"):
+            distributed.local(part, np.zeros((1, 2)), 0, 1)
+
+
+@pytest.mark.parametrize("left, right", [
+    ("i2", "u2"), ("u2", "i1"), ("i2", "i2"), ("u1", "i1"), ("f2", "i2"), ("i4", "f4"), ("u8", "i8"), ("?", "u1"),
+])  # fmt: skip
+def test_types_of_both_sides_are_taken_as_a_local_call_takes_them(left, right, rng, tmp_path):
+    """NumPy's common type of int16 and uint16 is int32, whose distances are float64."""
+    corpus, queries = (rng.integers(0, 2, (40, 3)).astype(kind) for kind in (left, right))
+    wanted = vicinal.knn(corpus, queries, 5).distances.dtype
+    told = distributed.plan(corpus, queries, 5)
+    assert told.distance_type == {"float32": "f32", "float64": "f64"}[wanted.name]
+    if "f" not in left + right:
+        np.save(tmp_path / "left.npy", corpus)
+        np.save(tmp_path / "right.npy", queries)
+        files = distributed.described([tmp_path / "left.npy", tmp_path / "right.npy"])
+        whole = [distributed.RowSlice(file, 0, 40) for file in files]
+        for part in (whole, [corpus, queries]):
+            assert distributed.local(part, queries, 0, 5).distances.dtype == wanted
+        assert distributed.plan(files, queries, 5).distance_type == told.distance_type
+
+
 def test_what_lists_carry_follows_the_merges(rng):
     corpus, queries = whole_numbers(rng, 300), whole_numbers(rng, 25)
     names = rng.permutation(10**12 + np.arange(300))
@@ -219,11 +260,58 @@ def test_files_that_are_none(tmp_path):
     for name in ("short.fbin", "odd.fvecs", "no.vicinal", "flat.npy"):
         with pytest.raises(vicinal.FormatError, match=name):
             distributed.describe(tmp_path / name)
+    (tmp_path / "long.fbin").write_bytes(np.array([1, 2], "<u4").tobytes() + bytes(20))
+    said = r"long.fbin: n=1 and d=2 of float32 needs 16 bytes, the file has 28; a header of 64-bit counts: n="
+    with pytest.raises(vicinal.FormatError, match=said):
+        distributed.describe(tmp_path / "long.fbin")
+    for name in ("empty.npy", "empty.fvecs", "empty.u8bin", "empty.vicinal"):
+        (tmp_path / name).touch()
+        with pytest.raises(vicinal.FormatError, match=name):
+            distributed.describe(tmp_path / name)
     with pytest.raises(vicinal.IoError) as refused:
         distributed.describe(tmp_path / "gone.npy")
     assert refused.value.errno == 2
     with pytest.raises(vicinal.Unsupported, match=r"known are \.npy"):
         distributed.describe(tmp_path / "x.pdf")
+
+
+def test_counts_of_64_bits(tmp_path):
+    rows = np.arange(12, dtype="<f4").reshape(4, 3)
+    (tmp_path / "x.fbin").write_bytes(np.array([4, 3], "<u8").tobytes() + rows.tobytes())
+    (tmp_path / "x.hbin").write_bytes(np.array([4, 3], "<u4").tobytes() + rows.astype("<f2").tobytes())
+    for name in ("x.fbin", "x.hbin"):
+        file = distributed.describe(tmp_path / name)
+        assert file.shape == (4, 3) and (file.read(1, 3) == rows[1:3]).all()
+
+
+def test_rows_of_other_widths_in_one_file(tmp_path):
+    """Of such a length that the first row's width fits it: who reads the row notices."""
+    rows = [np.zeros(4, "<f4"), np.zeros(3, "<f4"), np.zeros(5, "<f4")]
+    (tmp_path / "x.fvecs").write_bytes(b"".join(np.array([len(row)], "<i4").tobytes() + row.tobytes() for row in rows))
+    file = distributed.describe(tmp_path / "x.fvecs")
+    assert file.read(0, 1).shape == (1, 4)
+    with pytest.raises(vicinal.FormatError, match=r"x.fvecs: row 1 has d=3, expected 4"):
+        file.read()
+
+
+def test_datasets_that_are_no_rows(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["flat"], file["nothing"] = np.zeros(3), h5py.Empty("f4")
+        file.create_group("group")
+    for name in ("flat", "nothing", "group"):
+        with pytest.raises(vicinal.FormatError, match=f"rows have 2 dimensions, '{name}' is"):
+            distributed.describe(f"{tmp_path}/x.h5:{name}")
+    (tmp_path / "bad.h5").write_bytes(b"x" * 100)
+    with pytest.raises(vicinal.FormatError, match="bad.h5"):
+        distributed.describe(f"{tmp_path}/bad.h5:rows")
+
+
+def test_a_parquet_file_that_is_none(tmp_path):
+    pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "x.parquet").write_bytes(b"x" * 100)
+    with pytest.raises(vicinal.FormatError, match="x.parquet"):
+        distributed.describe(tmp_path / "x.parquet")
 
 
 def test_an_error_names_file_and_row(rng, tmp_path):

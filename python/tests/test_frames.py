@@ -140,6 +140,15 @@ def test_arrow_columns_of_lists_in_a_frame():
         same(knn(x), knn(X))
 
 
+def test_a_data_frame_of_polars_with_one_column_of_arrays():
+    polars = pytest.importorskip("polars", reason="polars is not installed: not run")
+    rows = X.astype(np.float32)
+    for kind in (polars.Array(polars.Float32, rows.shape[1]), polars.List(polars.Float32)):
+        column = polars.Series("v", rows.tolist(), dtype=kind)
+        for x in (column, column.to_frame()):
+            same(knn(x), knn(rows))
+
+
 def test_tables_of_arrow():
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: not run")
     x = arrow.table({"a": X[:, 0].astype("f4"), "b": arrow.chunked_array([X[:9, 1], X[9:, 1]]), "c": X[:, 2] > 0})

@@ -184,6 +184,24 @@ def test_arrow_lists(small, tmp_path):
         vicinal.knn(arrow.array([["a"]]), queries, 1)
 
 
+def test_arrow_columns_of_tensors(small):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: not run")
+    corpus, queries = small
+    tensors = arrow.FixedShapeTensorArray.from_numpy_ndarray(corpus)
+    expected = vicinal.knn(corpus, queries, 5)
+    cut = arrow.chunked_array([tensors[:9], tensors[9:]])
+    for x, copied in ((tensors, 0), (arrow.table({"v": tensors}), 0), (cut, corpus.nbytes)):
+        result = vicinal.knn(x, queries, 5)
+        assert oracle.same_bits(result.ids, expected.ids) and result.stats.copied_bytes == copied
+    kind = arrow.fixed_shape_tensor(arrow.float64(), [2])
+    for rows, said in (([None, [1.0, 2.0]], "1 rows are null"), ([[None, 1.0], [1.0, 2.0]], "1 values are null")):
+        tensors = arrow.ExtensionArray.from_storage(kind, arrow.array(rows, kind.storage_type))
+        with pytest.raises(vicinal.InvalidValue, match=f"corpus: {said}"):
+            vicinal.knn(tensors, np.zeros((1, 2)), 1)
+    with pytest.raises(vicinal.InvalidArgument, match=r"corpus: items are tensors of shape \(2, 2\)"):
+        vicinal.knn(arrow.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((3, 2, 2))), np.zeros((1, 4)), 1)
+
+
 def test_hdf5_datasets(small, tmp_path):
     h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
     corpus, queries = small
@@ -197,6 +215,24 @@ def test_hdf5_datasets(small, tmp_path):
     with h5py.File(tmp_path / "x.h5") as file:
         prepared = vicinal.Corpus(file["whole"])
     assert oracle.same_bits(prepared.knn(queries, 5).ids, expected.ids)  # the map outlives the file object
+    h5py.File(tmp_path / "x.h5", "r+").close()  # and keeps no lock
+
+
+def test_hdf5_datasets_are_read_from_the_open_file(small, tmp_path, monkeypatch):
+    """By its name another file could be read: after chdir, or when the file was replaced."""
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
+    corpus, queries = small
+    for folder, rows in (("here", corpus), ("there", -corpus)):
+        (tmp_path / folder).mkdir()
+        with h5py.File(tmp_path / folder / "x.h5", "w") as file:
+            file["rows"] = rows
+    expected = vicinal.knn(corpus, queries, 5)
+    monkeypatch.chdir(tmp_path / "here")
+    with h5py.File("x.h5") as file:
+        for change in (monkeypatch.chdir, lambda there: (there / "x.h5").replace(tmp_path / "here/x.h5")):
+            change(tmp_path / "there")
+            result = vicinal.knn(file["rows"], queries, 5)
+            assert oracle.same_bits(result.distances, expected.distances) and result.stats.copied_bytes == 0
 
 
 def test_sparse_rows_are_refused(small):
@@ -308,6 +344,40 @@ def test_results_are_of_the_queries_library(small, library):
     assert vicinal.plots.hubness(theirs).in_degree.tolist() == vicinal.plots.hubness(edges).in_degree.tolist()
     bits = np.packbits(corpus > 0, axis=1)
     assert np.asarray(vicinal.knn(module.from_dlpack(bits), module.from_dlpack(bits), 1, "hamming").distances).dtype == np.uint32
+
+
+def test_signs_that_torch_has_still_to_take(small):
+    torch = pytest.importorskip("torch", reason="torch is not installed: not run")
+    corpus, queries = small
+    turned = [torch.complex(torch.zeros(x.shape), torch.from_numpy(-x)).conj().imag for x in small]
+    assert all(x.is_neg() for x in turned)
+    wanted = vicinal.knn(corpus, queries, 4)
+    for found in (vicinal.knn(*turned, 4), vicinal.Corpus(turned[0]).knn(turned[1], 4)):
+        assert oracle.same_bits(found.ids.numpy(), wanted.ids)
+        assert oracle.same_bits(found.distances.numpy(), wanted.distances)
+    assert vicinal.knn(turned[0], queries, 4).stats.copied_bytes == corpus.nbytes
+    dense, copied = vicinal._namespaces.Torch(turned[0]).dense("corpus")  # as of tensors in memory of a CUDA device
+    assert not dense.is_neg() and torch.equal(dense, turned[0]) and copied == corpus.nbytes
+    assert oracle.same_bits(vicinal._namespaces.to_host(turned[0]), corpus)
+    payload = torch.complex(*map(torch.from_numpy, small[:1] * 2)).conj()
+    chosen = vicinal.select_k(turned[0], 3, payload=payload)
+    assert oracle.same_bits(chosen.values.numpy(), vicinal.select_k(corpus, 3).values)
+    assert torch.equal(chosen.payload.imag, -chosen.values)
+
+
+def test_results_of_a_type_that_the_library_has_not_are_numpys(small):
+    """jax has no elements of 64 bits unless it is told to: ids would lose their upper half."""
+    jax = pytest.importorskip("jax", reason="jax is not installed: not run")
+    corpus, queries = small[0], jax.numpy.asarray(small[1])
+    with jax.enable_x64(False):
+        found = vicinal.knn(corpus, queries, 4, first_id=2**40)
+        assert isinstance(found.distances, jax.Array) and isinstance(found.ids, np.ndarray)
+        assert oracle.same_bits(found.ids, vicinal.knn(*small, 4, first_id=2**40).ids)
+        wide = vicinal.knn(corpus, queries, 4, distance_type="f64")
+        assert oracle.same_bits(wide.distances, vicinal.knn(*small, 4, distance_type="f64").distances)
+        assert (vicinal.knn(corpus, queries, 4).to_csr() != vicinal.knn(*small, 4).to_csr()).nnz == 0
+    with jax.enable_x64(True):
+        assert isinstance(vicinal.knn(corpus, queries, 4).ids, jax.Array)
 
 
 def test_dlpack_of_other_shapes():

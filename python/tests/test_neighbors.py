@@ -221,6 +221,22 @@ def test_copies_and_execution(data):
     assert "memory='64MiB'" in repr(ours.NearestNeighbors(memory="64MiB"))
 
 
+@pytest.mark.parametrize("first, then", [
+    (dict(metric="l1"), dict(metric="cosine")), (dict(p=1), dict(p=2)), ({}, dict(metric="correlation")),
+])  # fmt: skip
+def test_the_metric_is_that_of_fit(data, first, then):
+    """Parameters that are set later wait for the next fit, as in scikit-learn."""
+    x, _, queries = data
+    mine, other = (model.fit(x).set_params(**then) for model in both("NearestNeighbors", algorithm="brute", **first))
+    for given in (queries, None):
+        found = mine.kneighbors(given)
+        assert isinstance(found, vicinal.Neighbors)
+        np.testing.assert_allclose(found.distances, other.kneighbors(given)[0], atol=1e-7)
+        near, reference = (model.radius_neighbors(given, 2.0, sort_results=True)[0] for model in (mine, other))
+        for row in range(len(near)):
+            np.testing.assert_allclose(near[row], reference[row], atol=1e-7)
+
+
 def test_rows_of_float32_are_not_copied(rng):
     x = rng.standard_normal((50, 8)).astype("f4")
     model = ours.NearestNeighbors().fit(x)

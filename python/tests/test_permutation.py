@@ -150,6 +150,18 @@ def test_bad_input(data):
             ask(len(index) + 1)
     with pytest.raises(vicinal.InvalidArgument, match="queries must be >= 0, got -1"):
         index.plan(-1)
+    with pytest.raises(vicinal.InvalidArgument, match="max_results must be >= 1, got 0; None means"):
+        index.range(queries, 1.0, max_results=0)
+
+
+def test_converted_queries_are_counted(data):
+    base, queries = data
+    index = vicinal.PermutationIndex(base, permutants=4)
+    for asked in (queries, queries.astype(np.int16), queries.astype(np.int64)):
+        wanted = vicinal.knn(base, asked, 3).stats.copied_bytes
+        assert index.knn(asked, 3, exact=True).stats.copied_bytes == wanted
+        assert index.range(asked, 1.0, exact=True).stats.copied_bytes == wanted
+    assert wanted == 100 * 12 * 8
 
 
 def test_distances_of_an_index_alone(data):

@@ -84,6 +84,41 @@ def test_what_is_refused(tables):
         vr.knn(ray.data.from_arrow(arrow.table({"id": ids, "vector": lists})), asking, 3, id_column="id").take_all()
 
 
+def dataset(rows, **columns):
+    lists = arrow.FixedSizeListArray.from_arrays(arrow.array(rows.ravel()), rows.shape[1])
+    return ray.data.from_arrow(arrow.table({"vector": lists, **columns}))
+
+
+def table_of(found):
+    return arrow.concat_tables(ray.get(found.to_arrow_refs()))
+
+
+def test_large_ids_stay_exact_and_none_may_be_missing(tables):
+    corpus, queries, _, _, _ = tables
+    ids = 2**60 + np.arange(3_000)
+    table = table_of(vr.knn(dataset(corpus, id=ids), dataset(queries), 3, id_column="id"))
+    assert (lists(table, "ids", np.int64) == ids[vicinal.knn(corpus, queries, 3).ids]).all()
+    gap = [*ids[:2_000].tolist(), None, *ids[2_001:].tolist()]
+    with pytest.raises(vicinal.InvalidValue, match=r"corpus: column 'id', row 2000 is missing \(1 in all\)"):
+        vr.knn(dataset(corpus, id=gap).repartition(4), dataset(queries), 3, id_column="id")
+
+
+def test_no_queries_and_no_rows(tables):
+    corpus, queries, ids, _, _ = tables
+    for by in ({}, dict(id_column="id", query_id_column="id")):
+        table = table_of(vr.knn(dataset(corpus, id=ids), dataset(queries[:0], id=[]), 3, **by))
+        assert table.num_rows == 0 and {"ids", "distances"} < set(table.column_names)
+    table = table_of(vr.knn(dataset(corpus[:0]), dataset(queries), 3, pad=True))
+    assert table["ids"].to_pylist() == [[]] * 200
+
+
+def test_distances_of_short_integers_are_those_of_one_process(tables):
+    corpus, queries = tables[0].astype(np.int16), tables[1].astype(np.uint16)
+    table = table_of(vr.knn(dataset(corpus), dataset(queries), 3))
+    assert lists(table, "distances", np.float32).tobytes() == vicinal.knn(corpus, queries, 3).distances.tobytes()
+    assert table.schema.field("distances").type.value_type == arrow.float32()
+
+
 def test_actors_of_which_one_is_killed(tables, tmp_path):
     corpus, queries, ids, _, _ = tables
 

@@ -256,6 +256,31 @@ def test_errors(call, error, message):
 def test_no_rows():
     assert vicinal.select_k(X[:0], 3).ids.shape == (0, 3)
     assert vicinal.select_k(np.empty((0, 0)), 3).values.shape == (0, 3)
+    assert vicinal.select_k(X[:0], (1 << 60) - 1, payload=X[:0]).payload.shape == (0, (1 << 60) - 1)
+    for k in (1 << 60, 1 << 62):
+        with pytest.raises(vicinal.InvalidArgument, match=f"k={k} is beyond"):
+            vicinal.select_k(X[:0], k)
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
+def test_columns_with_a_missing_value(library):
+    """As floats, which NumPy makes of them, 2^60 + 1 would be rounded."""
+    module = pytest.importorskip(library, reason=f"{library} is not installed: not run")
+    made = {
+        "pyarrow": [lambda x: module.array(x), lambda x: module.chunked_array([x, [5]])],
+        "pandas": [lambda x: module.Series(x, dtype="Int64")],
+        "polars": [lambda x: module.Series(x, dtype=module.Int64)],
+    }[library]
+    for column in made:
+        found = vicinal.select_k(column([(1 << 60) + 1, 4, 3]), 3, largest=True)
+        assert found.values.dtype == np.int64 and found.values[0] == (1 << 60) + 1
+        with pytest.raises(vicinal.InvalidValue, match="values: row 1 is missing"):
+            vicinal.select_k(column([(1 << 60) + 1, None, 3]), 3)
+        with pytest.raises(vicinal.InvalidValue, match="payload: row 1 is missing"):
+            vicinal.select_k(np.arange(len(column([1, 2, 3]))), 1, payload=column([1, None, 3]))
+    if library == "pandas":  # whose columns are attributes of a frame
+        frame = module.DataFrame({"type": [1.0, np.nan], "other": [0.5, 2.0]})
+        assert vicinal.select_k(frame, 1).values.tolist() == [[0.5], [2.0]]
 
 
 def test_names():

@@ -193,6 +193,26 @@ def test_refused(corpus, metric, error, text):
         vicinal.knn(corpus, ["a"], 1, metric)
 
 
+@pytest.mark.parametrize("library, made", [
+    ("pyarrow", lambda module: module.chunked_array([["a", "b"], [None, "c"]])),
+    ("polars", lambda module: module.Series(["a", "b", None, "c"])),
+])  # fmt: skip
+def test_nulls_of_columns_in_chunks(library, made):
+    column = made(pytest.importorskip(library, reason=f"{library} is not installed: not run"))
+    with pytest.raises(vicinal.InvalidValue, match="corpus string 2 is null; drop or fill it"):
+        vicinal.knn(column, ["a"], 1, "levenshtein")
+
+
+def test_errors_name_the_side_that_is_neither():
+    """Neither a column of strings nor rows of numbers."""
+    arrow = pytest.importorskip("pyarrow")
+    with pytest.raises(TypeError, match=r"^corpus: unsupported dtype .*Table"):
+        vicinal.knn(arrow.table({"s": ["a", "b"]}), ["a"], 1, "levenshtein")
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="^query: column 's' holds .*, which is no number"):
+        vicinal.knn(["a"], pandas.DataFrame({"s": ["a", "b"]}), 1, "levenshtein")
+
+
 def test_refused_arguments():
     for bad, error in ((dict(ngram=-1), vicinal.InvalidArgument), (dict(ngram=2.5), TypeError), (dict(max_length=-1), vicinal.InvalidArgument),
                        (dict(distance_type="f32"), vicinal.InvalidArgument), (dict(memory=10), vicinal.MemoryBudget)):  # fmt: skip

@@ -152,7 +152,7 @@ def knn(
     Neighbors
         ``.distances`` (Q, k), ``.ids`` (Q, k) int64, ``.certificate``, ``.stats``, ``.counts``, ``.to_csr()``;
         unpacks as (distances, ids). Arrays of torch, cupy or the array API's library whose the queries are, where those are;
-        of NumPy for all others.
+        of NumPy for all others, and where that library has no such type, as jax has none of 64 bits by default.
 
     Raises
     ------

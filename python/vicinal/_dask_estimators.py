@@ -8,12 +8,15 @@ import numpy as np
 
 from . import dask as search_dask
 from ._dask_sides import da, dask, side
+from ._inputs import refuse_masked
 from .errors import InvalidArgument
 
 _METRICS = {"l2": "euclidean", "minkowski": "", "manhattan": "l1", "cityblock": "l1", "taxicab": "l1", "chebyshev": "linf"}
 _POWERS = {1: "l1", 2: "euclidean", np.inf: "linf"}
 # Parameters of cuML that change how it works there, and nothing here.
-_IGNORED = {"algorithm", "algo_params", "output_type", "handle", "n_jobs", "leaf_size"}
+_IGNORED = {"algorithm", "algo_params", "output_type", "handle", "n_jobs", "leaf_size", "weights", "metric_params"}
+# Of :func:`vicinal.dask.knn`.
+_OPTIONS = ("device", "threads", "memory", "resources", "retries", "persist", "distance_type", "degenerate", "names")
 
 
 class NearestNeighbors:
@@ -38,15 +41,12 @@ class NearestNeighbors:
                  p: float = 2, batch_size: int = 2_000_000, **options: Any) -> None:  # fmt: skip
         self.client, self.streams_per_handle, self.verbose = client, streams_per_handle, verbose
         self.n_neighbors, self.metric, self.p, self.batch_size = n_neighbors, metric, p, batch_size
-        for name, value in options.items():
-            if name == "metric_params" and value:
-                raise InvalidArgument(f"metric_params has no parameter that is served: {value}")
-        self._options = {name: value for name, value in options.items() if name not in _IGNORED | {"metric_params"}}
-        known = {"device", "threads", "memory", "resources", "retries", "persist", "distance_type", "degenerate", "names"}
+        if options.get("metric_params"):
+            raise InvalidArgument(f"metric_params has no parameter that is served: {options['metric_params']}")
+        self._options = {name: value for name, value in options.items() if name not in _IGNORED}
         for name in self._options:
-            if name not in known | {"weights"}:
+            if name not in _OPTIONS:
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-        self._options.pop("weights", None)
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Takes the rows as they are: dask array, dask data frame, files, or an array. Nothing is computed, but sizes that are not known."""
@@ -103,6 +103,7 @@ class _Supervised(NearestNeighbors):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Rows and what is known of each: (n,) or (n, outputs), a dask array, data frame or series, or an array."""
         super().fit(X)
+        refuse_masked(y, "y")
         if hasattr(y, "to_dask_array"):
             y = y.to_dask_array(lengths=True)
         elif isinstance(y, da.Array):
@@ -187,6 +188,8 @@ class KNeighborsTransformer(NearestNeighbors):
     Parameters are those of :class:`NearestNeighbors`, and mode "distance" (the default) or "connectivity" of scikit-learn's transformer.
     """
 
+    _OWN = ("n_neighbors", "metric", "p", "batch_size", "mode", "client")
+
     def __init__(self, *, mode: str = "distance", **options: Any) -> None:
         super().__init__(**options)
         if mode not in ("distance", "connectivity"):
@@ -194,11 +197,17 @@ class KNeighborsTransformer(NearestNeighbors):
         self.mode = mode
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return dict(n_neighbors=self.n_neighbors, metric=self.metric, mode=self.mode, client=self.client, **self._options)
+        return {name: getattr(self, name) for name in self._OWN} | self._options
 
     def set_params(self, **parameters: Any) -> KNeighborsTransformer:
+        """InvalidArgument for a name that the constructor does not take."""
+        known = [*self._OWN, *_OPTIONS]
+        for name in parameters:
+            if name not in known:
+                raise InvalidArgument(f"Invalid parameter {name!r} for estimator {type(self).__name__}; "
+                                      f"valid are {', '.join(known)}")  # fmt: skip
         for name, value in parameters.items():
-            if name in ("n_neighbors", "metric", "mode", "client", "p", "batch_size"):
+            if name in self._OWN:
                 setattr(self, name, value)
             else:
                 self._options[name] = value

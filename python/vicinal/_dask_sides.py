@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._distributed_plan import pieces
+from ._inputs import common_type, refuse_masked
 from ._row_files import RowFile, RowSlice, describe
 from .errors import InvalidArgument, MemoryBudget
 
@@ -64,7 +65,8 @@ class _Files(Side):
         for file in filled:
             if file.columns != filled[0].columns:
                 raise InvalidArgument(f"{file.path} has {file.columns} columns, {filled[0].path} has {filled[0].columns}")
-        super().__init__([file.rows for file in files], filled[0].columns, np.result_type(*(file.dtype for file in files)), token)
+        dtype = common_type(*(file.dtype for file in files))
+        super().__init__([file.rows for file in files], filled[0].columns, dtype, token)
         self._files = files
 
     def cut(self, spans: Sequence[tuple[int, int]]) -> list[Any]:
@@ -121,7 +123,8 @@ def side(x: Any, name: str, names: Any = None) -> Side:
     paths = [x] if isinstance(x, (str, bytes)) or hasattr(x, "__fspath__") else x
     if isinstance(paths, (list, tuple)) and paths and all(isinstance(one, (str, bytes, RowFile)) or hasattr(one, "__fspath__") for one in paths):
         return _of_paths(paths, name, names)
-    if isinstance(x, np.memmap) or isinstance(x, np.ndarray):
+    refuse_masked(x, name)
+    if isinstance(x, np.ndarray):
         array = np.asarray(x)
     else:
         array = _in_memory(x, name)

@@ -166,7 +166,8 @@ class _Side:
             if rows and columns != widths[0]:
                 where = getattr(sources[number], "path", f"source {number}")
                 raise InvalidArgument(f"{name}: {where} has {columns} columns, the first has {widths[0]}")
-        return cls(tuple(int(rows) for rows, _ in shapes), int(widths[0]) if widths else 0, np.result_type(*kinds) if kinds else np.dtype(dtype))
+        sizes, kind = tuple(int(rows) for rows, _ in shapes), _inputs.common_type(*kinds) if kinds else np.dtype(dtype)
+        return cls(sizes, int(widths[0]) if widths else 0, kind)
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class _Ask:
         return max(0, ceil(log2(one / _TASK_SECONDS))), one * ceil(tasks / self.workers)
 
     def _options(self, part: int) -> dict[str, Any]:
-        return dict(k=min(self.k, max(1, part)), metric=self.metric, dtype=np.result_type(self.corpus.dtype, self.queries.dtype),
+        return dict(k=min(self.k, max(1, part)), metric=self.metric, dtype=self._dtype(),
                     device=self.device, threads=self.threads, distance_type=self.distance_type)  # fmt: skip
 
     def _block_bytes(self, block: int) -> int:
@@ -231,9 +232,12 @@ class _Ask:
     def _entry_bytes(self) -> int:
         return 8 + (8 if self._type() == "f64" else 4)
 
+    def _dtype(self) -> np.dtype:
+        return _inputs.common_type(self.corpus.dtype, self.queries.dtype)
+
     def _type(self) -> str:
-        element = _inputs.element_type("dtype", np.result_type(self.corpus.dtype, self.queries.dtype))
-        known = _inputs.INTEGERS.get(np.dtype(np.result_type(self.corpus.dtype, self.queries.dtype)).name, element)
+        dtype = self._dtype()
+        known = _inputs.INTEGERS.get(dtype.name, _inputs.element_type("dtype", dtype))
         shape = _native.Shape(max(1, self.corpus.rows), max(1, self.corpus.columns), known)
         options = _inputs.options(k=1, metric=self.metric, device="cpu", distance_type=self.distance_type, sort="vectors")
         return _native.plan(shape, shape, options)["distance_type"]

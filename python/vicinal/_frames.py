@@ -79,7 +79,7 @@ def _numbers(column: Any, where: str) -> np.ndarray:
     """A column of NumPy's, of pandas' nullable or of Arrow's numbers or bools, as NumPy's."""
     kind = getattr(column, "dtype", None)
     kind = getattr(column, "type", None) if kind is None else kind
-    missing = _missing(column)
+    missing = missing_rows(column)
     if missing.size and not (isinstance(kind, np.dtype) and kind.kind == "f"):
         raise InvalidValue(f"{where}, row {missing[0]} is missing ({missing.size} in all); drop or fill it")
     if isinstance(kind, np.dtype):
@@ -94,7 +94,7 @@ def _numbers(column: Any, where: str) -> np.ndarray:
     return values
 
 
-def _missing(column: Any) -> np.ndarray:
+def missing_rows(column: Any) -> np.ndarray:
     """Rows that hold no value: NA of pandas, null of Arrow."""
     if hasattr(column, "isna"):
         return np.flatnonzero(np.asarray(column.isna(), bool))

@@ -17,7 +17,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from . import _namespaces, _native, _strings
-from ._rows import ELEMENTS, INTEGERS, host_capsule, rows, side, sides, unconverted  # noqa: F401
+from ._rows import ELEMENTS, INTEGERS, host_capsule, refuse_masked, rows, side, sides, unconverted  # noqa: F401
 from .errors import InvalidArgument
 
 _INT64 = np.iinfo(np.int64)
@@ -131,6 +131,26 @@ def element_type(name: str, value: Any) -> str:
     return ELEMENTS.get(known, known)
 
 
+def common_type(*kinds: Any) -> np.dtype:
+    """NumPy's type for elements of several, but float32 where a search takes each for that or less.
+
+    Of int16 and uint16 NumPy makes int32, for which distances would be float64.
+    """
+    plain = np.result_type(*kinds)
+    each = np.result_type(*(_namespaces.WIDE.get(np.dtype(kind).name, kind) for kind in kinds))
+    return each if each == np.float32 and plain.kind in "iu" and plain.itemsize > 2 else plain
+
+
+def joined(arrays: list[Any], name: str) -> Any:
+    """Rows one below the other."""
+    for one in arrays:
+        refuse_masked(one, name)
+    if len(arrays) == 1:
+        return arrays[0]
+    arrays = [np.asarray(one) for one in arrays]
+    return np.concatenate(arrays, dtype=common_type(*(one.dtype for one in arrays)))
+
+
 def numpy_dtype(element: str) -> Any:
     """The NumPy dtype of "f32" and the like; bfloat16 as ml_dtypes' own if that is loaded, else its name."""
     if element == "bf16":
@@ -225,9 +245,9 @@ def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -
         return EVERY_ROW
     conditions: dict[str, Any] = dict(first=0, last=_INT64.max, ids=None, bitmap=None, mask_rows=0)
     if isinstance(which, (range, slice)):
-        conditions.update(_eligible_span(which))
+        conditions.update(eligible_span(which))
     elif which is not None:
-        array = _vector(which, "eligible", "biu", "bools or integers")
+        array = eligible_vector(which)
         if array.dtype.kind == "b":
             conditions.update(bitmap=_packed(array), mask_rows=array.size)
         else:
@@ -235,11 +255,9 @@ def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -
     rule = text("label_rule", label_rule)
     of_corpus = of_queries = None
     if labels is not None and graph:
-        of_corpus = _labels(labels, "labels")
+        of_corpus = labels_vector(labels, "labels")
     elif labels is not None:
-        if not isinstance(labels, (tuple, list)) or len(labels) != 2:
-            raise TypeError(f"labels must be a pair (corpus_labels, query_labels), got {type(labels).__name__}")
-        of_corpus, of_queries = _labels(labels[0], "corpus labels"), _labels(labels[1], "query labels")
+        of_corpus, of_queries = label_pair(labels)
     return _native.Eligible(
         **conditions,
         corpus_labels=of_corpus,
@@ -248,7 +266,8 @@ def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -
     )
 
 
-def _eligible_span(span: range | slice) -> dict[str, Any]:
+def eligible_span(span: range | slice) -> dict[str, Any]:
+    """The first and the last id, as far as they are given, or no ids; InvalidArgument for a step."""
     if isinstance(span, range) and not span:
         return dict(ids=np.empty(0, np.int64))
     step = 1 if span.step is None else integer("eligible: step", span.step)
@@ -270,14 +289,25 @@ def _packed(mask: np.ndarray) -> np.ndarray:
     return words.astype(np.uint64, copy=False)
 
 
-def _labels(x: Any, name: str) -> np.ndarray:
+def eligible_vector(which: Any) -> np.ndarray:
+    """A mask or ids, as an array of one dimension."""
+    return _vector(which, "eligible", "biu", "bools or integers")
+
+
+def label_pair(labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of the corpus and of the queries."""
+    if not isinstance(labels, (tuple, list)) or len(labels) != 2:
+        raise TypeError(f"labels must be a pair (corpus_labels, query_labels), got {type(labels).__name__}")
+    return labels_vector(labels[0], "corpus labels"), labels_vector(labels[1], "query labels")
+
+
+def labels_vector(x: Any, name: str) -> np.ndarray:
     array = _vector(x, name, "iu", "integers (numpy.unique(..., return_inverse=True) makes them)")
     return _int64(array, f"{name}: label")
 
 
 def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{name}: masked arrays are not supported")
+    refuse_masked(x, name)
     try:
         array = np.asarray(_namespaces.to_host(x))  # a subclass may say what its memory does not hold
     except ValueError as error:

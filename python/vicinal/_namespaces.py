@@ -67,7 +67,7 @@ class Torch:
 
     def dense(self, name: str) -> tuple[Any, int]:
         """The input as elements of vectors, row-major and without gaps, and the bytes that were copied for that."""
-        given = self._like
+        given = settled(self._like)
         kind = str(given.dtype).removeprefix("torch.")
         if kind == "bool":
             given = given.view(self._torch.uint8)
@@ -135,14 +135,18 @@ class Cupy:
 
 
 class ArrayApi(Numpy):
-    """A library of the array API on the host."""
+    """A library of the array API on the host.
+
+    A result whose type it would narrow stays NumPy's: jax has no elements of 64 bits unless ``jax_enable_x64`` is set.
+    """
 
     def __init__(self, like: Any) -> None:
         super().__init__()
         self._space = like.__array_namespace__()
 
     def like(self, array: np.ndarray) -> Any:
-        return self._space.asarray(array)
+        made = self._space.asarray(array)
+        return made if made.dtype == getattr(self._space, array.dtype.name) else array
 
 
 Namespace = Numpy | Torch | Cupy
@@ -204,10 +208,18 @@ def ordinal(address: int) -> int:
     return found.value
 
 
+def settled(x: Any) -> Any:
+    """A tensor of torch without gradient, copied where a sign or a conjugate is still to be taken; else `x` itself.
+
+    DLPack has no word for such a sign, and hands over what lies there.
+    """
+    return x.detach().resolve_conj().resolve_neg() if hasattr(x, "resolve_neg") else x
+
+
 def handed_over(x: Any, name: str, **how: Any) -> Any:
     """The capsule of ``x.__dlpack__``; Unsupported, with its owner's words, where it is refused."""
     try:
-        return x.__dlpack__(**how)
+        return settled(x).__dlpack__(**how)
     except BufferError as error:
         kind = f"{type(x).__module__}.{type(x).__qualname__}"
         raise Unsupported(f"{name}: {kind} does not hand over its memory by DLPack ({error}); copy it to an array that does") from error
@@ -251,7 +263,7 @@ def to_host(x: Any) -> Any:
     """A tensor of torch or cupy as a NumPy array, seen in place where the CPU can read it; anything else as it is."""
     name = library(x)
     if name == "torch" and hasattr(x, "detach"):
-        return x.detach().cpu().numpy()
+        return settled(x).cpu().numpy()
     return x.get() if name == "cupy" and hasattr(x, "get") else x
 
 

@@ -218,12 +218,14 @@ class PermutationIndex:
         """
         options = self._options(k, distance_type, threads, progress, device, memory)
         aim = self._aim(recall, fraction, exact, tune_on)
+        copied = 0
         if self._metric is not None:
             answer = self._native.knn_own(len(queries), self._distance(queries), options, *aim)
         else:
-            answer = self._native.knn(self._queries(queries), options, *aim)
+            seen, copied = self._queries(queries)
+            answer = self._native.knn(seen, options, *aim)
         native, share, found = answer
-        result = _results.neighbors(native, 0, len(self))
+        result = _results.neighbors(native, copied, len(self))
         answer = PermutationNeighbors(result.distances, result.ids, result.certificate, result.stats, result.counts, result.columns)
         answer.recall, answer.fraction = Recall(*found), share
         return answer
@@ -249,15 +251,17 @@ class PermutationIndex:
         Parameters are those of :meth:`knn` and :func:`vicinal.range_search`.
         """
         options = self._options(10, distance_type, threads, progress, device, memory)
-        limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
+        limit = _inputs.max_results(max_results)
         within = _inputs.real("radius", radius)
         aim = self._aim(recall, fraction, exact, tune_on)
+        copied = 0
         if self._metric is not None:
             answer = self._native.range_own(len(queries), self._distance(queries), within, options, *aim, limit)
         else:
-            answer = self._native.range(self._queries(queries), within, options, *aim, limit)
+            seen, copied = self._queries(queries)
+            answer = self._native.range(seen, within, options, *aim, limit)
         native, share, found = answer
-        result = _results.csr_neighbors(native, 0, len(self))
+        result = _results.csr_neighbors(native, copied, len(self))
         return PermutationRange(**vars(result), recall=Recall(*found), fraction=share)
 
     def tune(
@@ -292,11 +296,12 @@ class PermutationIndex:
             memory=memory, progress=progress,
         )  # fmt: skip
 
-    def _queries(self, queries: Any) -> Any:
+    def _queries(self, queries: Any) -> tuple[Any, int]:
+        """As the library sees them, and the bytes that were copied for that."""
         nothing = isinstance(queries, (list, tuple)) and len(queries) == 0
         if nothing and self._facts["strings"]:
-            return _inputs._strings.strings(queries, "query")[0]
-        return _inputs.side(queries, "query")[0]
+            return _inputs._strings.strings(queries, "query")
+        return _inputs.side(queries, "query")
 
     @property
     def permutants(self) -> np.ndarray:

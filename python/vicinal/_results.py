@@ -66,7 +66,7 @@ class Neighbors(tuple):
 
     distances: (Q, k) float32, float64 or uint32, nearest first. ids: (Q, k) int64; ties go to the smaller
     id; a missing entry is id -1 at the worst distance. Of NumPy, or of torch, cupy or the array API's library whose the
-    queries are, where those are. certificate, stats: see their classes.
+    queries are, where those are and that has the type. certificate, stats: see their classes.
     counts: (Q,) int64, the eligible results of each row, when the search was padded; else None.
     columns: ids are below it (``first_id`` plus the rows of the corpus); None after ``merge``.
     """

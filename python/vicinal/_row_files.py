@@ -20,7 +20,7 @@ import numpy as np
 from . import _frames, _inputs, _tables
 from .errors import FormatError, InvalidArgument, IoError, Unsupported
 
-_BIN = {".fbin": "<f4", ".f16bin": "<f2", ".u8bin": "u1", ".i8bin": "i1"}
+_BIN = {".fbin": "<f4", ".f16bin": "<f2", ".hbin": "<f2", ".u8bin": "u1", ".i8bin": "i1"}
 _VECS = {".fvecs": "<f4", ".bvecs": "u1"}
 _CONVERTED = (".csv", ".tsv", ".idx", ".mtx", ".npz")
 _SAVED = ("<f4", "<f8", "<f2", None, "u1", "i1")  # element types of a .vicinal file by their number; bfloat16 is none of NumPy's
@@ -63,7 +63,7 @@ class RowFile:
             if self.offset is not None:
                 return self._mapped(first, last)
             if suffix == ".npy":
-                return np.load(self.path, mmap_mode="r", allow_pickle=False)[first:last]
+                return np.lib.format.open_memmap(self.path, mode="r")[first:last]
             if suffix == ".parquet":
                 return _parquet_rows(self, first, last)
             if suffix in (".hdf5", ".h5"):
@@ -94,10 +94,12 @@ class RowFile:
         if first == last or self.columns == 0:
             return np.empty((last - first, self.columns), kind)
         whole = np.memmap(self.path, np.uint8, "r", (self.offset or 0) + first * self.stride, ((last - first) * self.stride,))
-        rows = whole.reshape(last - first, self.stride)[:, self.stride - self.columns * kind.itemsize :]
-        if self.stride == self.columns * kind.itemsize:
-            return rows.reshape(-1).view(kind).reshape(last - first, self.columns)
-        return np.ndarray((last - first, self.columns), kind, whole, self.stride - self.columns * kind.itemsize, (self.stride, kind.itemsize))
+        head = self.stride - self.columns * kind.itemsize
+        if head:  # of .fvecs and .bvecs: the row's own number of columns, which describe looked at in row 0 alone
+            widths = np.ndarray(last - first, "<i4", whole, 0, self.stride)
+            for row in np.flatnonzero(widths != self.columns)[:1]:
+                raise FormatError(f"{self.path}: row {first + row} has d={widths[row]}, expected {self.columns}")
+        return np.ndarray((last - first, self.columns), kind, whole, head, (self.stride, kind.itemsize))
 
 
 def describe(path: Any, names: Any = None) -> RowFile:
@@ -136,7 +138,7 @@ def _described(path: str, suffix: str, names: tuple[str, ...]) -> RowFile:
         return RowFile(path, found.shape[0], found.shape[1], found.dtype.str, names)
     if suffix == ".npy":
         try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            array = np.lib.format.open_memmap(path, mode="r")
         except ValueError as error:
             raise FormatError(f"{path}: {error}") from error
         if array.ndim != 2:
@@ -145,21 +147,43 @@ def _described(path: str, suffix: str, names: tuple[str, ...]) -> RowFile:
         where = ((), array.offset, array.shape[1] * array.itemsize) if dense else ()
         return RowFile(path, array.shape[0], array.shape[1], array.dtype.str, *where)
     if suffix in _CONVERTED:
-        array = _converted(path)
-        return RowFile(path, array.shape[0], array.shape[1], array.dtype.str)
+        rows = _converted(path)
+        return RowFile(path, rows.shape[0], rows.shape[1], rows.dtype.str)
     size = os.stat(path).st_size
     with open(path, "rb") as file:
         head = file.read(384)
     if suffix in _BIN:
-        rows, columns = struct.unpack("<II", _enough(path, head, 8)[:8])
-        return _checked(RowFile(path, rows, columns, _BIN[suffix], (), 8, columns * np.dtype(_BIN[suffix]).itemsize), size)
+        return _bin(path, _enough(path, head, 8), size, _BIN[suffix])
     if suffix in _VECS:
-        columns = struct.unpack("<i", _enough(path, head, 4)[:4])[0] if size else 0
-        stride = 4 + columns * np.dtype(_VECS[suffix]).itemsize
-        if columns < 0 or size % stride:
-            raise FormatError(f"{path}: {size} bytes are no rows of {columns} columns")
-        return RowFile(path, size // stride, columns, _VECS[suffix], (), 0, stride)
+        return _vecs(path, _enough(path, head, 4), size, _VECS[suffix])
     return _saved(path, _enough(path, head, 320), size)
+
+
+def _bin(path: str, head: bytes, size: int, dtype: str) -> RowFile:
+    """Counts of 32 bits, or of 64: the length of the file says which, as in src/io/bin.cpp."""
+    kind, readings = np.dtype(dtype), []
+    for form, offset in (("<II", 8), ("<QQ", 16)):
+        if size >= offset:
+            rows, columns = struct.unpack(form, head[:offset])
+            need = offset + rows * columns * kind.itemsize
+            if need == size:
+                return RowFile(path, rows, columns, dtype, (), offset, columns * kind.itemsize)
+            told = need if need < 1 << 63 else "more than 2^63"
+            readings.append(f"n={rows} and d={columns} of {kind.name} needs {told} bytes")
+    readings[0] += f", the file has {size}"
+    raise FormatError(f"{path}: {'; a header of 64-bit counts: '.join(readings)}")
+
+
+def _vecs(path: str, head: bytes, size: int, dtype: str) -> RowFile:
+    """By the number of columns that row 0 has; that of the others is looked at when they are read."""
+    columns = struct.unpack("<i", head[:4])[0]
+    stride, name = 4 + columns * np.dtype(dtype).itemsize, Path(path).suffix.lower()[1:]
+    if columns < 0:
+        raise FormatError(f"{path}: not a {name} file: row 0 has d={columns}")
+    if size % stride:
+        raise FormatError(f"{path}: d={columns} makes rows of {stride} bytes, the file has {size}: "
+                          f"truncated, or not {name}")  # fmt: skip
+    return RowFile(path, size // stride, columns, dtype, (), 0, stride)
 
 
 def _saved(path: str, head: bytes, size: int) -> RowFile:
@@ -171,34 +195,38 @@ def _saved(path: str, head: bytes, size: int) -> RowFile:
     if dtype is None:
         raise Unsupported(f"{path}: rows of element type {element} are read by Corpus.open alone")
     offset = struct.unpack("<Q", head[264:272])[0]
-    return _checked(RowFile(path, rows, columns, dtype, (), offset, columns * np.dtype(dtype).itemsize), size)
-
-
-def _checked(file: RowFile, size: int) -> RowFile:
-    need = (file.offset or 0) + file.rows * file.stride
+    stride = columns * np.dtype(dtype).itemsize
+    need = offset + rows * stride
     if need > size:
-        raise FormatError(f"{file.path}: the header says {file.rows} rows of {file.columns} columns, {need} bytes; the file has {size}")
-    return file
+        raise FormatError(f"{path}: the header says {rows} rows of {columns} columns, {need} bytes; "
+                          f"the file has {size}")  # fmt: skip
+    return RowFile(path, rows, columns, dtype, (), offset, stride)
 
 
 def _enough(path: str, head: bytes, count: int) -> bytes:
     if len(head) < count:
-        raise FormatError(f"{path}: {len(head)} bytes are no header")
+        begins = f"first bytes {head[:6].hex(' ').upper()}" if head else "the file is empty"
+        raise FormatError(f"{path}: not a {Path(path).suffix.lower()[1:]} file ({begins})")
     return head
 
 
-def _refused(path: str, error: OSError) -> IoError:
+def _refused(path: str, error: OSError) -> IoError | FormatError:
     if isinstance(error, IoError):
         return error
+    if error.errno is None:  # of libhdf5: the system gave it all that it asked for
+        return FormatError(f"{path}: {error}")
     return IoError(error.errno, f"{path}: {error.strerror or error}")
 
 
 def _parquet_file(path: str) -> Any:
     try:
-        from pyarrow import parquet
+        from pyarrow import ArrowInvalid, parquet
     except ImportError as error:
         raise ImportError("rows of Parquet are read by pyarrow (pip install pyarrow)") from error
-    return parquet.ParquetFile(path)
+    try:
+        return parquet.ParquetFile(path)
+    except ArrowInvalid as error:
+        raise FormatError(f"{path}: {error}") from error
 
 
 def _parquet(path: str, names: tuple[str, ...]) -> RowFile:
@@ -253,7 +281,12 @@ def _hdf5(path: str, names: tuple[str, ...]) -> Any:
     file = h5py.File(path, "r")
     if len(names) != 1 or names[0] not in file:
         raise InvalidArgument(f"{path}: which of its datasets? PATH:NAME, of {', '.join(file)}")
-    return file[names[0]]
+    found = file[names[0]]
+    shape = getattr(found, "shape", None)  # a group has none
+    if shape is None or len(shape) != 2:
+        what = "no dataset of rows" if shape is None else f"of shape {shape}"
+        raise FormatError(f"{path}: rows have 2 dimensions, {names[0]!r} is {what}")
+    return found
 
 
 def _converted(path: str) -> np.ndarray:

@@ -48,8 +48,7 @@ def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
 
 def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
     """The same but for integers, which stay as they are: for plans, which look at no rows that a search would convert."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{name}: masked arrays are not supported")
+    refuse_masked(x, name)
     if isinstance(x, np.ndarray):
         return _from_array(np.asarray(x), name), 0  # a subclass may say what its memory does not hold
     if isinstance(x, (str, bytes, bytearray)):
@@ -58,11 +57,20 @@ def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
     if table is not None:
         return _from_array(table[0], name), table[1]
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return _from_cuda(x, name) if _namespaces.on_cuda(x) else (_from_dlpack(x, name), 0)
+        if _namespaces.on_cuda(x):
+            return _from_cuda(x, name)
+        given = _namespaces.settled(x)
+        return _from_dlpack(given, name), 0 if given is x or given.data_ptr() == x.data_ptr() else given.nbytes
     if hasattr(x, "__cuda_array_interface__"):
         return _from_cuda_interface(x, name), 0
     array = _converted(x, name)
     return _from_array(array, name), 0 if _in_place(x, array) else array.nbytes
+
+
+def refuse_masked(x: Any, name: str) -> None:
+    """Before ``np.asarray``, which forgets the mask."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name}: masked arrays are not supported")
 
 
 def side(x: Any, name: str) -> tuple[_native.Rows | _native.Strings, int]:
@@ -76,6 +84,8 @@ def sides(corpus: Any, queries: Any) -> tuple[Any, Any, int]:
     if text[0] != text[1]:  # no strings at all are of either sort
         nothing = [isinstance(x, (list, tuple)) and len(x) == 0 for x in (corpus, queries)]
         if not nothing[text.index(False)]:
+            # Where the other side holds no numbers either, this says so.
+            rows(*((corpus, "corpus"), (queries, "query"))[text.index(False)])
             odd = ("corpus", "query")[text.index(True)]
             raise TypeError(f"{odd}: unsupported dtype str, the other side holds numbers")
     seen: tuple[tuple[Any, int], tuple[Any, int]]
@@ -149,8 +159,6 @@ def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
 
 def host_capsule(x: Any, name: str) -> Any:
     """What DLPack hands over of a tensor that the CPU can read."""
-    if getattr(x, "requires_grad", False):
-        x = x.detach()
     kind, number = _namespaces.dlpack_device(x)
     if kind not in _HOST_DEVICES:
         device = _DEVICE_NAMES.get(kind, f"device type {kind}")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _inputs, _namespaces, _native
-from .errors import InvalidArgument
+from . import _frames, _inputs, _namespaces, _native
+from .errors import InvalidArgument, InvalidValue
 
 _NUMPY_TYPES = {
     "f32": "float32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16",
@@ -163,6 +163,8 @@ def select_k(
         raise InvalidArgument(f"payload has shape {carried.shape}, values {source.shape}; it has one item for each value")
     # A k that will be refused gets no memory; what is wrong with it is the library's to say.
     rows, columns = source.rows.shape
+    if rows == 0 and count >= 1 << 60:
+        raise InvalidArgument(f"k={count} is beyond the 2^60 - 1 columns that an array of no rows may have")
     shape = (*source.shape[:-1], max(0, min(count, columns) if rows > 0 else count))
     chosen, ids = source.namespace.out(shape), source.namespace.out(shape, np.int64)
     companions = None if carried is None else carried.namespace.out(shape)
@@ -183,11 +185,11 @@ class _Seen(NamedTuple):
 
 
 def _seen(x: Any, name: str) -> _Seen:
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{name}: masked arrays are not supported")
+    _inputs.refuse_masked(x, name)
     if isinstance(x, (str, bytes, bytearray)):
         raise TypeError(f"{name}: expected an array of numbers, got {type(x).__name__}")
     if not isinstance(x, np.ndarray):
+        _refuse_missing(x, name)
         if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
             return _from_dlpack(x, name)
         if hasattr(x, "__cuda_array_interface__"):
@@ -197,6 +199,16 @@ def _seen(x: Any, name: str) -> _Seen:
         except (ValueError, OverflowError) as error:
             raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
     return _from_array(np.asarray(x), name)  # a subclass may say what its memory does not hold
+
+
+def _refuse_missing(x: Any, name: str) -> None:
+    """A missing value in a column of pyarrow, pandas or polars, of which NumPy makes floats, rounding integers."""
+    kind = getattr(x, "dtype", getattr(x, "type", None))
+    if kind is None or isinstance(kind, np.dtype) or getattr(x, "ndim", 1) != 1:  # NumPy's types have NaN alone
+        return
+    missing = _frames.missing_rows(x)
+    if missing.size:
+        raise InvalidValue(f"{name}: row {missing[0]} is missing ({missing.size} in all); drop or fill it")
 
 
 def _from_array(array: np.ndarray, name: str) -> _Seen:
@@ -218,8 +230,6 @@ def _from_array(array: np.ndarray, name: str) -> _Seen:
 def _from_dlpack(x: Any, name: str) -> _Seen:
     library = _namespaces.library(x)
     namespace: Any = _namespaces.of(x) if library in ("torch", "cupy") else None
-    if library == "torch":
-        x = x.detach()
     if _namespaces.on_cuda(x):
         if namespace is None:
             raise _namespaces.foreign(x, name)

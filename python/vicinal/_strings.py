@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _native, _tables
-from .errors import InvalidArgument
+from .errors import InvalidArgument, InvalidValue
 
 
 def looks_like(x: Any) -> bool:
@@ -35,6 +35,8 @@ def strings(x: Any, name: str) -> tuple[_native.Strings, int]:
         return _native.Strings.from_arrow(schema, array, name), 0
     if hasattr(x, "__arrow_c_stream__") and not hasattr(x, "iloc"):  # in chunks
         x = x.to_pylist() if hasattr(x, "to_pylist") else x.to_list()
+        if None in x:
+            raise InvalidValue(f"{name} string {x.index(None)} is null; drop or fill it")
     if isinstance(x, np.ndarray):
         x = np.asarray(x)  # a subclass may say what its memory does not hold
         if x.ndim != 1:

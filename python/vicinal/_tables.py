@@ -10,9 +10,10 @@ from .errors import InvalidArgument, InvalidValue
 
 
 def is_list_column(x: Any) -> bool:
-    """An Arrow column whose items are lists: of pyarrow, or of polars."""
+    """An Arrow column whose items are lists, or tensors: of pyarrow, or of polars."""
     kind = str(getattr(x, "type", None) or getattr(x, "dtype", ""))
-    return kind.startswith(("fixed_size_list", "list<", "large_list", "Array(", "List("))
+    tensors = "extension<arrow.fixed_shape_tensor"
+    return kind.startswith(("fixed_size_list", "list<", "large_list", tensors, "Array(", "List("))
 
 
 def array(x: Any, name: str) -> tuple[np.ndarray, int] | None:
@@ -21,8 +22,10 @@ def array(x: Any, name: str) -> tuple[np.ndarray, int] | None:
         raise TypeError(f"{name}: sparse rows are not supported; x.toarray() is the same rows, dense")
     if hasattr(x, "column_names") and hasattr(x, "num_rows") and x.num_columns == 1:  # a table of pyarrow
         x = x.column(0)
+    if hasattr(x, "get_columns") and x.width == 1:  # a data frame of polars
+        x = x.to_series()
     if (hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__")) and is_list_column(x):
-        return _from_arrow(x if hasattr(x, "flatten") else x.to_arrow(), name)
+        return _from_arrow(x.to_arrow() if hasattr(x, "to_arrow") else x, name)
     if type(x).__module__.startswith("h5py.") and hasattr(x, "chunks"):
         return _from_hdf5(x)
     return None
@@ -39,6 +42,9 @@ def _from_arrow(column: Any, name: str) -> tuple[np.ndarray, int]:
             copied = column.nbytes
             if hasattr(column, "chunks"):
                 column = column.chunk(0)
+    if len(getattr(column.type, "shape", (0,))) != 1:  # of tensors, which lie in lists
+        raise InvalidArgument(f"{name}: items are tensors of shape {tuple(column.type.shape)}; rows have 1 dimension")
+    column = getattr(column, "storage", column)
     if column.null_count:
         raise InvalidValue(f"{name}: {column.null_count} rows are null")
     values = column.flatten()
@@ -62,9 +68,13 @@ def _from_hdf5(dataset: Any) -> tuple[np.ndarray, int]:
     """A contiguous dataset is mapped where it lies in the file; one in chunks is read."""
     file = dataset.file
     offset = dataset.id.get_offset()
-    if offset is None or file.driver != "sec2" or dataset.external or dataset.dtype.kind not in "fiu":
-        rows = dataset[...]
-        return rows, rows.nbytes
-    if file.mode != "r":
-        file.flush()
-    return np.memmap(file.filename, dataset.dtype, "r", offset, dataset.shape), 0
+    if offset is not None and file.driver == "sec2" and not dataset.external and dataset.dtype.kind in "fiu":
+        if file.mode != "r":
+            file.flush()
+        # Of the file that is open, whose name may be another's by now; not by its own handle, which holds HDF5's lock.
+        try:
+            return np.memmap(f"/proc/self/fd/{file.id.get_vfd_handle()}", dataset.dtype, "r", offset, dataset.shape), 0
+        except OSError:  # no /proc
+            pass
+    rows = dataset[...]
+    return rows, rows.nbytes

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ class Call:
 
 _recording = False
 _calls: dict[tuple[str, ...], Call] = {}
-_patched: list[tuple[Any, str, Any]] = []
+_theirs: dict[type, type] = {}  # scikit-learn's class of each of ours, while those are in its place
+_asked_for: set[tuple[str, str]] = set()  # modules and names that held ours before
 
 
 @contextlib.contextmanager
@@ -83,24 +84,41 @@ def patch_sklearn() -> None:
     from sklearn import neighbors as theirs
 
     _recording = True
-    if _patched:
+    if _theirs:
         return
     replacement = {getattr(theirs, name): getattr(ours, name) for name in ours.__all__}
-    for name, module in list(sys.modules.items()):
-        if name != "vicinal.neighbors" and not name.startswith("vicinal.neighbors."):
-            for attribute, value in list(getattr(module, "__dict__", {}).items()):
-                if issubclass(type(value), type) and value in replacement:  # isinstance would ask objects that only pretend
-                    _patched.append((module, attribute, value))
-                    setattr(module, attribute, replacement[value])
+    _theirs.update({our: their for their, our in replacement.items()})
+    _asked_for.update(place for place, _ in _holders(_theirs))
+    _replace(replacement)
 
 
 def unpatch_sklearn() -> None:
-    """Undoes :func:`patch_sklearn`; what was counted stays in :func:`report`."""
+    """Undoes :func:`patch_sklearn`, also in modules imported since; what was counted stays in :func:`report`.
+
+    One of those that imported classes of ``vicinal.neighbors`` by name has scikit-learn's then.
+    """
     global _recording
     _recording = False
-    while _patched:
-        module, attribute, value = _patched.pop()
-        setattr(module, attribute, value)
+    _replace(_theirs, _asked_for)
+    _theirs.clear()
+    _asked_for.clear()
+
+
+def _holders(classes: Container[type]) -> list[tuple[tuple[str, str], type]]:
+    """Where modules but ours have one of these classes: the module's name and the class's there; and the class."""
+    return [
+        ((name, attribute), value)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] != "vicinal"
+        for attribute, value in list(getattr(module, "__dict__", {}).items())
+        if issubclass(type(value), type) and value in classes  # isinstance would ask objects that only pretend
+    ]
+
+
+def _replace(classes: dict[type, type], kept: Container[tuple[str, str]] = ()) -> None:
+    for place, value in _holders(classes):
+        if place not in kept:
+            setattr(sys.modules[place[0]], place[1], classes[value])
 
 
 def calls() -> tuple[Call, ...]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _distributed_plan, distributed
+from . import _distributed_plan, _inputs, distributed
 from ._dask_results import CsrBlocks, NeighborBlocks
 from ._dask_sides import Delayed, HighLevelGraph, Side, client_of, dask, side, tokenize, workers
 from ._inputs import Memory
@@ -53,7 +53,9 @@ class Search:
         retries: int = 2, memory: Memory = None, threads: int = 1, block_rows: int | None = None, first_id: int = 0, eligible: Any = None,
         labels: Any = None, label_rule: str = "same", **options: Any,
     ) -> None:  # fmt: skip
-        self.what, self.k, self.metric, self.first_id, self.eligible = what, k, metric, first_id, eligible
+        self.what, self.k, self.metric, self.first_id = what, k, metric, first_id
+        known = eligible is None or isinstance(eligible, (range, slice))
+        self.eligible = eligible if known else _inputs.eligible_vector(eligible)
         self.corpus = side(corpus, "corpus", names)
         self.queries = self.corpus if queries is None else side(queries, "query", names)
         self.client, self.labels = client_of(client), _labels(labels, queries is None)
@@ -64,8 +66,9 @@ class Search:
         device = options.get("device", "auto")
         try:
             self.plan = _distributed_plan.plan(
-                self.corpus.shapes, self.queries.shapes, k, metric, dtype=np.result_type(self.corpus.dtype, self.queries.dtype), workers=found.tasks,
-                threads=threads, memory=memory or found.memory or None, device="cpu" if device.startswith(("auto", "cuda")) else device,
+                self.corpus.shapes, self.queries.shapes, k, metric, workers=found.tasks, threads=threads,
+                dtype=_inputs.common_type(self.corpus.dtype, self.queries.dtype), memory=memory or found.memory or None,
+                device="cpu" if device.startswith(("auto", "cuda")) else device,
                 distance_type=options.get("distance_type"), chunk_rows=self.corpus.chunk_rows, block_rows=block_rows,
             )  # fmt: skip
         except MemoryBudget as error:
@@ -78,7 +81,7 @@ class Search:
         """Masks and labels that are cut by parts must be of the whole, which no part would notice."""
         rows, asked = self.corpus.rows, self.queries.rows
         if self.eligible is not None and not isinstance(self.eligible, (range, slice)):
-            mask = np.asarray(self.eligible)
+            mask = self.eligible
             if mask.dtype.kind == "b" and mask.shape != (rows,):
                 raise InvalidArgument(f"eligible has shape {mask.shape}, the corpus has {rows} rows")
             if mask.dtype.kind in "iu" and mask.size and int(mask.min()) < 0:
@@ -150,9 +153,7 @@ def _listed(*pieces: Any) -> list[Any]:
 def _labels(labels: Any, graph: bool) -> Any:
     if labels is None:
         return None
-    if graph:
-        labels = (labels, labels)
-    return tuple(np.asarray(one) for one in labels)
+    return (_inputs.labels_vector(labels, "labels"),) * 2 if graph else _inputs.label_pair(labels)
 
 
 def knn(corpus: Any, queries: Any, k: int = 10, metric: str = "euclidean", *, persist: bool = True, pad: bool = False, **options: Any) -> NeighborBlocks:

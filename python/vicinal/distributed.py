@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _inputs
 from . import knn as _knn
 from . import merge as _merge
 from . import range_search as _range_search
@@ -37,7 +38,7 @@ def rows(part: Any) -> Any:
     if isinstance(part, RowSlice):
         return part.read()
     if isinstance(part, list) and len(part) > 1 and all(isinstance(piece, RowSlice) for piece in part):
-        kind = np.result_type(*(piece.file.dtype for piece in part))
+        kind = _inputs.common_type(*(piece.file.dtype for piece in part))
         whole = np.empty((sum(piece.shape[0] for piece in part), part[0].shape[1]), kind)
         start = 0
         for piece in part:
@@ -45,8 +46,7 @@ def rows(part: Any) -> Any:
             start += piece.shape[0]
         return whole
     if isinstance(part, list):
-        opened = [rows(piece) for piece in part]
-        return opened[0] if len(opened) == 1 else np.concatenate(opened)
+        return _inputs.joined([rows(piece) for piece in part], "rows")
     return part
 
 
@@ -282,19 +282,22 @@ def eligible_part(eligible: Any, first: int | None, last: int, ids: np.ndarray |
     """Of an `eligible` of the whole corpus, what a part of rows `first` to `last` needs: its piece of a mask, or its ids.
 
     With `ids` instead of `first`: a mask of just these.
+
+    Raises
+    ------
+    InvalidArgument, TypeError
+        What :func:`vicinal.knn` refuses: a range with a step, masked arrays.
     """
     if eligible is None:
         return None
-    if isinstance(eligible, slice):
-        eligible = range(eligible.start or 0, last + first_id if eligible.stop is None else eligible.stop)
+    if isinstance(eligible, (range, slice)):
+        span = _inputs.eligible_span(eligible)
+        if ids is None:
+            return eligible
+        return np.isin(ids, span["ids"]) if "ids" in span else (ids >= span["first"]) & (ids <= span.get("last", ids))
+    array = _inputs.eligible_vector(eligible)
     if ids is not None:
-        if isinstance(eligible, range):
-            return (ids >= eligible.start) & (ids < eligible.stop)
-        array = np.asarray(eligible)
         return array[ids - first_id] if array.dtype.kind == "b" else np.isin(ids, array)
-    if isinstance(eligible, range):
-        return eligible
-    array = np.asarray(eligible)
     if array.dtype.kind == "b":
         return array[first:last]
     return array[(array >= (first or 0) + first_id) & (array < last + first_id)]

@@ -12,7 +12,9 @@ runs as if vicinal were not there. ``vicinal.accel`` tells which calls went wher
 
 Distances are float64, exact and certified; ties go to the smaller index. Where a pair (distances, indices) is
 returned, it is a ``vicinal.Neighbors`` with ``.certificate`` and ``.stats``. Tensors of torch and arrays of cupy are taken
-too, from wherever they are; as with scikit-learn, what comes out is NumPy's. Needs scikit-learn 1.6 or newer.
+too, from wherever they are; as with scikit-learn, what comes out is NumPy's. The fitted rows are borrowed, as
+scikit-learn's brute force and :class:`vicinal.Corpus` borrow them: fit a copy of what will be changed in place. Needs
+scikit-learn 1.6 or newer.
 """
 
 from __future__ import annotations
@@ -132,7 +134,8 @@ class _Exact:
         return dict(device=self.device, memory=self.memory, threads=threads, progress=self.progress)
 
     def _search_options(self) -> dict[str, Any]:
-        return dict(metric=self._served_metric(), degenerate="one", **self._execution())
+        # The metric of fit, as scikit-learn keeps it: parameters may have been set since.
+        return dict(metric=_METRICS[self.effective_metric_], degenerate="one", **self._execution())
 
     def _corpus(self) -> Corpus:
         prepared, of = self._prepared, (self.device, self.memory)
@@ -252,6 +255,9 @@ _DOCSTRING = """scikit-learn's {0}, searched by vicinal.
         As in :func:`vicinal.knn`.
     others :
         Those of ``sklearn.neighbors.{0}``, whose attributes and methods this class has.
+
+    The rows that ``fit`` was given are borrowed where scikit-learn keeps them as they are: after a change in place
+    answers are undefined. Fit ``X.copy()``, or fit again.
     """
 
 

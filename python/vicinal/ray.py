@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     raise ImportError("vicinal.ray needs ray and pyarrow (pip install ray[data])") from error
 
-from . import _distributed_plan, _frames, _tables, distributed
+from . import _distributed_plan, _frames, _inputs, _tables, distributed
 from ._corpus import Corpus
 from ._inputs import Memory
 from ._row_files import describe
@@ -62,7 +62,7 @@ class Knn:
     def __init__(self, corpus: Any, k: int = 10, metric: str = "euclidean", *, column: str = "vector", names: Any = None, ids: Any = None,
                  ids_to: str = "ids", distances_to: str = "distances", threads: int = 1, distance_type: Any = None, **options: Any) -> None:  # fmt: skip
         parts = [_opened(one, names) for one in (corpus if isinstance(corpus, list) else [corpus])]
-        self._corpus = Corpus(parts[0] if len(parts) == 1 else np.concatenate(parts), metric, threads=threads, **options)
+        self._corpus = Corpus(_inputs.joined(parts, "corpus"), metric, threads=threads, **options)
         self._k, self._column, self._to, self._distance_type = k, column, (ids_to, distances_to), distance_type
         self._ids = None if ids is None else np.asarray(ray.get(ids) if isinstance(ids, ray.ObjectRef) else ids)
         if self._ids is not None and len(self._ids) != len(self._corpus):
@@ -74,12 +74,12 @@ class Knn:
         return {**batch, self._to[0]: ids, self._to[1]: found.distances}
 
 
-def _opened(x: Any, names: Any) -> np.ndarray:
+def _opened(x: Any, names: Any) -> Any:
     if isinstance(x, ray.ObjectRef):
         x = ray.get(x)
     if isinstance(x, (str, bytes)) or hasattr(x, "__fspath__"):
         x = describe(x, names).read()
-    return np.asarray(x)
+    return x
 
 
 def _stacked(column: Any, name: str) -> np.ndarray:
@@ -107,7 +107,7 @@ def knn(
     column, query_column : str, default "vector"
         Rows: a column of lists or arrays of one length, of numbers. query_column None: `column`.
     id_column : str or None
-        Ids of the user's own, of integers or strings, that are returned. None: places.
+        Ids of the user's own, of integers or strings and none of them missing, that are returned. None: places.
     query_id_column : str or None
         Goes along to the result. None: the place, as ``query``.
     num_cpus, num_gpus, max_retries : of each search task, as Ray takes them
@@ -124,8 +124,8 @@ def knn(
 
     Raises
     ------
-    InvalidArgument, MemoryBudget
-        Before the work.
+    InvalidArgument, InvalidValue, MemoryBudget
+        Before the work: InvalidValue for an id that is missing.
     Error
         What else :func:`vicinal.knn` raises, from a task, through Ray; InvalidValue says which row of the data set, and its id.
     """
@@ -171,9 +171,11 @@ def _plan(corpus: _Rows, queries: _Rows, k: int, metric: str, num_cpus: float, n
         raise InvalidArgument(f"a task asks for num_cpus={num_cpus}, the cluster has {cpus:g}")
     at_once = max(1, int(min(cpus / num_cpus if num_cpus else cpus, has["GPU"] / num_gpus if num_gpus else np.inf)))
     budget = memory or (int(has["memory"] / at_once) if has.get("memory") else None)
+    both = (corpus, queries), (queries, corpus)
+    offered, asking = (one.shapes if one.rows else [(0, other.columns)] for one, other in both)
     return _distributed_plan.plan(
-        corpus.shapes, queries.shapes, k, metric, dtype=np.result_type(corpus.dtype, queries.dtype), workers=at_once, threads=threads, memory=budget,
-        distance_type=options.get("distance_type"), block_rows=block_rows,
+        offered, asking, k, metric, dtype=_inputs.common_type(corpus.dtype, queries.dtype), workers=at_once,
+        threads=threads, memory=budget, distance_type=options.get("distance_type"), block_rows=block_rows,
     )  # fmt: skip
 
 
@@ -186,10 +188,14 @@ class _Rows:
         facts = ray.get([ray.remote(num_cpus=0.1)(_facts).remote(one, column, id_column, side) for one in self._refs])
         filled = [fact for fact in facts if fact[0]]
         self.sizes = [fact[0] for fact in facts]
+        if side == "corpus" and (missing := sum(fact[3] for fact in facts)):  # those of queries go along as they are
+            row = next(sum(self.sizes[:at]) + fact[4] for at, fact in enumerate(facts) if fact[3])
+            where = f"{side}: column {id_column!r}, row {row}"
+            raise InvalidValue(f"{where} is missing ({missing} in all); drop or fill it")
         self.rows = sum(self.sizes)
         self.columns = filled[0][1] if filled else 0
-        self.dtype = np.result_type(*(fact[2] for fact in filled)) if filled else np.dtype(np.float32)
-        self.shapes = [(fact[0], fact[1] if fact[0] else self.columns) for fact in facts] or [(0, 0)]
+        self.dtype = _inputs.common_type(*(fact[2] for fact in filled)) if filled else np.dtype(np.float32)
+        self.shapes = [(fact[0], fact[1] if fact[0] else self.columns) for fact in facts]
 
     def cut(self, span: tuple[int, int]) -> tuple[list[Any], list[tuple[int, int]]]:
         """References to the blocks that hold rows `span`, and which rows of each."""
@@ -201,15 +207,16 @@ class _Rows:
         return self._column, self._id_column, spans
 
 
-def _facts(table: Any, column: str, id_column: str | None, side: str) -> tuple[int, int, str]:
-    """Rows, columns and element type."""
+def _facts(table: Any, column: str, id_column: str | None, side: str) -> tuple[int, int, str, int, int]:
+    """Rows, columns and element type; how many ids are missing, and the first of them."""
     for name in (column, id_column):
         if name is not None and table.num_rows and name not in table.column_names:
             raise InvalidArgument(f"{side}: the data set has no column {name!r}; it has {', '.join(table.column_names)}")
     if not table.num_rows:
-        return 0, 0, "<f4"
+        return 0, 0, "<f4", 0, 0
     rows = _vectors(table.slice(0, 1), column)
-    return table.num_rows, rows.shape[1], rows.dtype.str
+    missing = [] if id_column is None else _frames.missing_rows(table.column(id_column)).tolist()
+    return table.num_rows, rows.shape[1], rows.dtype.str, len(missing), missing[0] if missing else 0
 
 
 def _vectors(table: Any, column: str) -> np.ndarray:
@@ -226,18 +233,21 @@ def _cut(tables: Sequence[Any], spans: list[tuple[int, int]]) -> list[Any]:
     return [table.slice(low, high - low) for table, (low, high) in zip(tables, spans)]
 
 
-def _rows(tables: list[Any], column: str) -> np.ndarray:
+def _rows(tables: list[Any], column: str) -> np.ndarray | None:
+    """None: there are none."""
     opened = [_vectors(table, column) for table in tables if table.num_rows]
-    return opened[0] if len(opened) == 1 else np.concatenate(opened) if opened else np.empty((0, 0), np.float32)
+    return _inputs.joined(opened, column) if opened else None
 
 
 def _local(corpus: Any, queries: Any, first_id: int, first_query: int, offered: int, options: dict[str, Any], *tables: Any) -> Any:
     """(Neighbors, ids of the user's or None) of one part and one block; `tables` are first those of the corpus, `offered` of them."""
     column, id_column, spans = corpus
     part, block = _cut(tables[:offered], spans), _cut(tables[offered:], queries[2])
-    asked = _rows(block, queries[0])
+    sides = _rows(part, column), _rows(block, queries[0])
+    columns = next((one.shape[1] for one in sides if one is not None), 0)
+    rows, asked = (np.empty((0, columns), np.float32) if one is None else one for one in sides)
     try:
-        found = distributed.local(_rows(part, column), asked, first_id, first_query=first_query, **options)
+        found = distributed.local(rows, asked, first_id, first_query=first_query, **options)
     except InvalidValue as error:
         raise InvalidValue(_with_id(str(error), {"corpus": (part, id_column, first_id), "query": (block, queries[1], first_query)})) from None
     if id_column is None:

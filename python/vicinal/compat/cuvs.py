@@ -16,8 +16,10 @@ import numpy as np
 
 from .. import _namespaces
 from .._corpus import Corpus
+from .._results import on_host
 from .._select import select_k as _select_k
 from ..errors import Unsupported
+from ._places import filled
 
 __all__ = ["brute_force", "select_k"]
 
@@ -59,26 +61,23 @@ class brute_force:
     ) -> tuple[Any, Any]:
         """distances (Q, k) float32, neighbors (Q, k) int64; arrays that are given are filled and returned.
 
-        prefilter: a mask of the rows, True where they may answer.
+        prefilter: a mask of bools, one a row, True where it may answer; TypeError for anything else.
         """
+        if prefilter is not None and (kind := on_host(prefilter).dtype).kind != "b":
+            raise TypeError(f"prefilter must be a mask of bools, one a row, got dtype {kind}")
         whole = index.metric == "bitwise_hamming"
         values, ids = index.corpus.knn(queries, k, distance_type=None if whole else "f32", eligible=prefilter)
         if whole:
             values = _namespaces.of(queries).like(_namespaces.to_host(values).astype(np.float32))
-        if distances is not None:
-            distances[...] = values
-        if neighbors is not None:
-            neighbors[...] = ids
-        return values if distances is None else distances, ids if neighbors is None else neighbors
+        return filled(("distances", values, distances), ("neighbors", ids, neighbors))
 
 
 def select_k(
     dataset: Any, k: int, distances: Any = None, indices: Any = None, select_min: bool = True, resources: Any = None
 ) -> tuple[Any, Any]:
-    """The k smallest values of each row, or largest: (distances, indices int64), on the device of the dataset."""
+    """The k smallest values of each row, or largest: (distances, indices int64), on the device of the dataset.
+
+    Arrays that are given are filled and returned.
+    """
     found = _select_k(dataset, k, largest=not select_min)
-    if distances is not None:
-        distances[...] = found.values
-    if indices is not None:
-        indices[...] = found.ids
-    return found.values if distances is None else distances, found.ids if indices is None else indices
+    return filled(("distances", found.values, distances), ("indices", found.ids, indices))

@@ -15,7 +15,8 @@ import numpy as np
 from .. import _inputs
 from .._corpus import Corpus
 from .._range import range_search as _range_search
-from ..errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument, RangeError, Unsupported
+from ._places import filled
 
 __all__ = [
     "METRIC_INNER_PRODUCT", "METRIC_L1", "METRIC_L2", "METRIC_Linf", "IndexFlat", "IndexFlatIP", "IndexFlatL2", "knn",
@@ -46,9 +47,15 @@ def knn_gpu(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """:func:`knn` under the signature of faiss's; runs where ``device="auto"`` of :func:`vicinal.knn` sends it.
 
-    res, device, use_cuvs and the limits are accepted and have no effect. D and I, when given, are filled and returned.
+    res, device, use_cuvs and the limits are accepted and have no effect. D (nq, k) float32 and I (nq, k) int64 or
+    int32, when given, are filled and returned; InvalidArgument for others, RangeError where int32 does not number the
+    rows of `xb`.
     """
-    return _into(knn(xq, xb, k, metric), D, I)
+    narrow = getattr(I, "dtype", None) == np.int32
+    if narrow and len(xb) > 1 << 31:
+        raise RangeError(f"I is int32, which does not number {len(xb)} rows; int64 does")
+    distances, ids = knn(xq, xb, k, metric)
+    return filled(("D", distances, D), ("I", ids.astype(np.int32) if narrow else ids, I))
 
 
 class IndexFlat:
@@ -81,12 +88,13 @@ class IndexFlat:
     def search(
         self, x: Any, k: int, *, params: Any = None, D: Any = None, I: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest rows of each row of `x`: D (nq, k) float32, I (nq, k) int64."""
+        """The k nearest rows of each row of `x`: D (nq, k) float32, I (nq, k) int64, in the arrays that are given."""
         if params is not None:
             raise Unsupported("search parameters are not supported; vicinal.knn takes eligible rows")
         if _inputs.integer("k", k) < 1:
             raise InvalidArgument(f"k must be >= 1, got {k}")
-        return _into(self._nearest(x, k), D, I)
+        distances, ids = self._nearest(x, k)
+        return filled(("D", distances, D), ("I", ids, I))
 
     def range_search(self, x: Any, thresh: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Every row nearer than `thresh` (squared for L2; for inner products, every larger one), by ascending id.
@@ -170,12 +178,3 @@ def _rows(x: Any, name: str) -> np.ndarray:
     if rows.ndim != 2:
         raise InvalidArgument(f"{name}: expected 2 dimensions (n, d), got {rows.ndim} with shape {rows.shape}")
     return rows if rows.dtype.name in ("float32", "float16", "uint8", "int8") else rows.astype(np.float32)
-
-
-def _into(found: tuple[np.ndarray, np.ndarray], *places: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The results, in the arrays that the caller brought."""
-    for values, place in zip(found, places):
-        if place is not None:
-            place[...] = values
-    distances, ids = (values if place is None else place for values, place in zip(found, places))
-    return distances, ids

@@ -74,8 +74,9 @@ class NearestNeighbor:
         if len(sides[0].shape) != 3 or len(sides[1].shape) != 3 or sides[0].shape[0] != sides[1].shape[0]:
             raise InvalidArgument(f"descriptors must be (B, D, N), got {tuple(sides[0].shape)} and {tuple(sides[1].shape)}")
         found = [self.match(_rows(one), _rows(other)) for one, other in zip(*sides)]
-        matches = np.array([one[0] for one in found], np.int64).reshape(-1, sides[0].shape[2])
-        scores = np.array([one[1] for one in found], np.float32).reshape(matches.shape)
+        shape = len(found), sides[0].shape[2]
+        matches = np.array([one[0] for one in found], np.int64).reshape(shape)
+        scores = np.array([one[1] for one in found], np.float32).reshape(shape)
         return {"matches0": _like(sides[0], matches), "matching_scores0": _like(sides[0], scores)}
 
     forward = __call__

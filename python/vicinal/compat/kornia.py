@@ -3,9 +3,10 @@
     from vicinal.compat.kornia import match_smnn
     ratios, ids = match_smnn(descriptors_a, descriptors_b, 0.95)
 
-Tensors in, tensors out, on the device of the first; arrays of NumPy give arrays. Distances are those of 64-bit arithmetic rounded to the type of the rows,
-and ratios are divided in that type as kornia does; kornia's own distances come from products of 32 bits where there are more than 25 rows. Ties go
-to the smaller row. ``dm``, a matrix of distances, is taken in place of the rows' own.
+Tensors in, tensors out, on the device of the first; arrays of NumPy give arrays. Distances are those of 64-bit
+arithmetic, float64 where a side is, else rounded to float32, and ratios are divided in that type as kornia does;
+kornia's own distances come from products of 32 bits where there are more than 25 rows. Ties go to the smaller row.
+``dm``, a matrix of distances, is taken in place of the rows' own.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ def match_fginn(
 
     Where none of the 10 lies so far the ratio is 0, as in kornia from 0.9 on (before, places were compared with those of row 0).
     """
-    distances, ids = _nearest(desc1, desc2, dm, min(_FGINN_CANDIDATES, len(desc2)))
     if len(desc2) < 2:
-        return _answer(desc1, distances[:0, 0], ids[:0, 0], ids[:0, 0])
+        return _answer(desc1, np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+    distances, ids = _nearest(desc1, desc2, dm, min(_FGINN_CANDIDATES, len(desc2)))
     places = on_host(lafs2).reshape(-1, 2, 3)[:, :, 2]
     if len(places) != len(desc2):
         raise InvalidArgument(f"lafs2 has {len(places)} frames, desc2 has {len(desc2)} rows")
@@ -91,7 +92,7 @@ def match_fginn(
 
 
 def _nearest(a: Any, b: Any, dm: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances (len(a), k) of the type of the rows and ids, on the host; of two empty sides without rows."""
+    """Distances (len(a), k) and ids, on the host; of an empty side without rows."""
     if dm is not None and tuple(dm.shape) != (len(a), len(b)):
         raise InvalidArgument(f"dm has shape {tuple(dm.shape)}, not ({len(a)}, {len(b)})")
     if not len(a) or not len(b):

@@ -8,8 +8,11 @@ import numpy as np
 
 from .. import _namespaces
 from .. import knn as _knn
-from .._namespaces import to_host
-from ..errors import InvalidArgument
+from .._results import on_host
+from ..errors import InvalidArgument, RangeError
+
+
+_SHORT = ("float16", "bfloat16")  # whose distances are float32 until the end
 
 
 class KNN(NamedTuple):
@@ -39,28 +42,68 @@ def knn_points(
     Returns
     -------
     KNN
-        dists (N, P1, K), squared for norm 2, of the points' type (of integers: a float type), idx (N, P1, K) int64, and knn (N, P1, K, D) or None.
+        dists (N, P1, K), squared for norm 2, of the type of p1 (of integers: a float type), idx (N, P1, K) int64, and
+        knn (N, P1, K, D), of the type of p2, or None.
         As there, what is missing (padding of p1, and K above the points of the cloud) is 0 in all of them. No gradients.
+
+    Raises
+    ------
+    As :func:`vicinal.knn`; InvalidArgument for shapes and lengths, RangeError for a distance beyond the type of p1.
     """
     if norm not in (1, 2):
         raise InvalidArgument(f"norm must be 1 or 2, got {norm}")
     a, b = (p if hasattr(p, "ndim") else np.asarray(p) for p in (p1, p2))
     if a.ndim != 3 or b.ndim != 3 or len(a) != len(b) or a.shape[2] != b.shape[2]:
         raise InvalidArgument(f"expected (N, P1, D) and (N, P2, D), got {tuple(a.shape)} and {tuple(b.shape)}")
-    rows1 = np.full(len(a), a.shape[1]) if lengths1 is None else to_host(lengths1)
-    rows2 = np.full(len(a), b.shape[1]) if lengths2 is None else to_host(lengths2)
-    kind = np.dtype(str(a.dtype).removeprefix("torch."))
-    dists = np.zeros((len(a), a.shape[1], K), kind if kind.kind == "f" else np.result_type(kind, np.float32))
+    rows1, rows2 = _lengths("lengths1", lengths1, a), _lengths("lengths2", lengths2, b)
+    metric = "sqeuclidean" if norm == 2 else "l1"
+    kind = str(a.dtype).removeprefix("torch.")
+    searched = np.dtype("float32") if kind in _SHORT else np.result_type(kind, np.float32)
+    dists = np.zeros((len(a), a.shape[1], K), searched)
     idx = np.zeros(dists.shape, np.int64)
     for cloud, (count1, count2) in enumerate(zip(rows1.tolist(), rows2.tolist())):
         wide = min(K, count2)
         if wide > 0 and count1 > 0:
-            found = _knn(b[cloud, :count2], a[cloud, :count1], wide, "sqeuclidean" if norm == 2 else "l1")
-            dists[cloud, :count1, :wide], idx[cloud, :count1, :wide] = map(to_host, found)
+            found = _knn(b[cloud, :count2], a[cloud, :count1], wide, metric, distance_type=searched)
+            dists[cloud, :count1, :wide], idx[cloud, :count1, :wide] = map(on_host, found)
+    namespace = _namespaces.of(a)
+    distances = namespace.like(dists)
+    if kind in _SHORT:
+        distances = _typed(distances, a.dtype)
+        if bool((distances == float("inf")).any()):
+            raise RangeError(f"a distance is beyond {kind}; give the points as float32")
     points = None
     if return_nn:
-        points = to_host(b)[np.arange(len(a))[:, None, None], idx]
-        missing = (np.arange(a.shape[1])[:, None] >= rows1[:, None, None]) | (np.arange(K) >= rows2[:, None, None])
-        points[missing] = 0
-    namespace = _namespaces.of(a)
-    return KNN(*(None if values is None else namespace.like(values) for values in (dists, idx, points)))
+        points = namespace.like(_gathered(b, idx, rows1, rows2))
+        if _is_torch_bfloat16(b):
+            points = _typed(points, b.dtype)
+    return KNN(distances, namespace.like(idx), points)
+
+
+def _lengths(name: str, given: Any, clouds: Any) -> np.ndarray:
+    """Points of each cloud."""
+    lengths = np.full(len(clouds), clouds.shape[1]) if given is None else on_host(given)
+    if lengths.shape != (len(clouds),):
+        raise InvalidArgument(f"{name} has shape {lengths.shape}, there are {len(clouds)} clouds")
+    return lengths
+
+
+def _gathered(b: Any, idx: np.ndarray, rows1: np.ndarray, rows2: np.ndarray) -> np.ndarray:
+    """The points that idx names, and 0 for what is missing: a row of zeros behind each cloud."""
+    rows = on_host(b.float() if _is_torch_bfloat16(b) else b)  # float32 has all that NumPy lacks
+    padded = np.concatenate([rows, np.zeros((len(rows), 1, rows.shape[2]), rows.dtype)], axis=1)
+    clouds, places, ranks = np.ogrid[tuple(map(slice, idx.shape))]
+    missing = (places >= rows1[clouds]) | (ranks >= rows2[clouds])
+    return padded[clouds, np.where(missing, -1, idx)]
+
+
+def _is_torch_bfloat16(x: Any) -> bool:
+    return str(x.dtype) == "torch.bfloat16"
+
+
+def _typed(values: Any, dtype: Any) -> Any:
+    """Of a 16-bit type, in which a value may be infinite."""
+    if hasattr(values, "to"):  # torch's
+        return values.to(dtype)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)

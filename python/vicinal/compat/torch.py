@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from .._namespaces import library
 from .._inputs import integer
 from .._select import select_k
 from ..errors import InvalidArgument
+from ._places import filled
 
 
 class TopK(NamedTuple):
@@ -31,6 +33,7 @@ def topk(
         None: the last.
     largest, sorted : bool
     out : pair of tensors, or None
+        Of the results' shape and dtypes, which are filled and returned; tensors of no elements are resized first.
 
     Returns
     -------
@@ -46,13 +49,13 @@ def topk(
     swap = (lambda x: x.swapaxes(axis, axes - 1)) if axes > 1 else (lambda x: x)
     rows = swap(input)
     shape = rows.shape
-    found = _nan_largest(rows.reshape(-1, shape[-1]), k, largest, sorted)
+    found = _nan_largest(rows.reshape(math.prod(shape[:-1]), shape[-1]), k, largest, sorted)
     values, indices = (swap(x.reshape(*shape[:-1], k)) for x in found)
-    if out is None:
-        return TopK(values, indices)
-    for place, result in zip(out, (values, indices)):
-        place[...] = result
-    return TopK(*out)
+    places: Any = (None, None) if out is None else out
+    for place in places:
+        if hasattr(place, "resize_") and place.numel() == 0:
+            place.resize_(values.shape)
+    return TopK(*filled(("values", values, places[0]), ("indices", indices, places[1])))
 
 
 def _nan_largest(rows: Any, k: int, largest: bool, sorted: bool) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from .. import knn as _knn
 from .._graph import knn_graph as _knn_graph
 from .._namespaces import to_host
 from .._range import range_search
+from .._results import on_host
 from ..errors import InvalidArgument
 
 
@@ -57,7 +58,7 @@ def radius(
     batch_size: int | None = None, ignore_same_index: bool = False,
 ) -> Any:  # fmt: skip
     """For each row of `y` the rows of `x` within `r` in the same batch, the `max_num_neighbors` nearest of them."""
-    of, ids = _within(to_host(_rows(x)), to_host(_rows(y)), r, batch_x, batch_y, max_num_neighbors, ignore_same_index)
+    of, ids = _within(_rows(x), _rows(y), r, batch_x, batch_y, max_num_neighbors, ignore_same_index)
     return _edges(x, of, ids)
 
 
@@ -67,20 +68,18 @@ def radius_graph(
 ) -> Any:  # fmt: skip
     """Each row's neighbours within `r` in its batch: edges (neighbour, row), or the other way by `flow`."""
     _check_flow(flow)
-    rows = to_host(_rows(x))
+    rows = _rows(x)
     of, ids = _within(rows, rows, r, batch, batch, max_num_neighbors, not loop)
     return _directed(x, of, ids, flow)
 
 
-def _within(
-    corpus: np.ndarray, queries: np.ndarray, r: float, batch_x: Any, batch_y: Any, most: int, others_only: bool
-) -> Any:
+def _within(corpus: Any, queries: Any, r: float, batch_x: Any, batch_y: Any, most: int, others_only: bool) -> Any:
     labels = _labels(batch_x, batch_y, len(corpus), len(queries))
     if len(corpus) == 0 or len(queries) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     found = range_search(corpus, queries, r, labels=labels)
-    of = np.repeat(np.arange(len(found)), np.diff(found.offsets))
-    ids = found.ids
+    of = np.repeat(np.arange(len(found)), np.diff(on_host(found.offsets)))
+    ids = on_host(found.ids)
     if others_only:
         of, ids = of[ids != of], ids[ids != of]
     first = np.searchsorted(of, of)  # where each row's list begins
