@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _inputs, _namespaces, _native, _results, errors
+from . import _inputs, _lists, _namespaces, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
 from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
@@ -255,7 +255,7 @@ def merge(
     """
     if isinstance(parts, Neighbors):
         raise TypeError("parts must be a list of results, got one result")
-    pairs = [_inputs.result_pair(part, f"part {number}") for number, part in enumerate(parts)]
+    pairs = [_lists.result_pair(part, f"part {number}") for number, part in enumerate(parts)]
     width = 0
     if k is not None:
         width = _inputs.integer("k", k)
@@ -313,7 +313,7 @@ def verify(
         metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, sort="vectors",
     )  # fmt: skip
-    ids, distances = _inputs.claim(result)
+    ids, distances = _lists.claim(result)
     corpus_rows, query_rows = _inputs.rows(corpus, "corpus")[0], _inputs.rows(queries, "query")[0]
     tolerance = _inputs.real("relative_tolerance", relative_tolerance)
     return _results.verdict(_native.verify(corpus_rows, query_rows, ids, distances, options, tolerance))

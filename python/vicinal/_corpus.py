@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from . import _inputs, _namespaces, _native, _results
+from . import _inputs, _lists, _namespaces, _native, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Neighbors, Verdict
 
@@ -253,7 +253,7 @@ class Corpus:
         options = self._options(
             threads, memory, first_id=first_id, eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress
         )
-        ids, distances = _inputs.claim(result)
+        ids, distances = _lists.claim(result)
         tolerance = _inputs.real("relative_tolerance", relative_tolerance)
         return _results.verdict(self._native.verify(_inputs.rows(queries, "query")[0], ids, distances, options, tolerance))
 

@@ -251,7 +251,7 @@ def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -
         if array.dtype.kind == "b":
             conditions.update(bitmap=_packed(array), mask_rows=array.size)
         else:
-            conditions.update(ids=_int64(array, "eligible: id"))
+            conditions.update(ids=int64(array, "eligible: id"))
     rule = text("label_rule", label_rule)
     of_corpus = of_queries = None
     if labels is not None and graph:
@@ -303,7 +303,7 @@ def label_pair(labels: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def labels_vector(x: Any, name: str) -> np.ndarray:
     array = _vector(x, name, "iu", "integers (numpy.unique(..., return_inverse=True) makes them)")
-    return _int64(array, f"{name}: label")
+    return int64(array, f"{name}: label")
 
 
 def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
@@ -325,10 +325,10 @@ def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
 
 def ids_vector(x: Any, name: str) -> np.ndarray:
     """One-dimensional ids as int64."""
-    return _int64(_vector(x, name, "iu", "integers"), f"{name}: id")
+    return int64(_vector(x, name, "iu", "integers"), f"{name}: id")
 
 
-def _int64(array: np.ndarray, what: str) -> np.ndarray:
+def int64(array: np.ndarray, what: str) -> np.ndarray:
     """The array itself when it is int64, dense and aligned."""
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size > 0 and int(array.max()) > _INT64.max:
         raise InvalidArgument(f"{what} {int(array.max())} does not fit int64")
@@ -366,26 +366,6 @@ def options(
     )
 
 
-def result_pair(part: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """(distances, ids) of a result or of a pair, in the layout that merge reads; ids as int64."""
-    try:
-        distances, ids = part
-    except (TypeError, ValueError):
-        raise TypeError(f"{where} must be a result or a pair (distances, ids), got {type(part).__name__}") from None
-    distances, ids = np.asarray(_namespaces.to_host(distances)), ids_array(ids, where)
-    if distances.shape != ids.shape:
-        raise InvalidArgument(f"{where}: distances have shape {distances.shape}, ids {ids.shape}")
-    return distances_array(distances, where), ids
-
-
-def claim(result: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """ids and, where there are any, distances of a result that is to be verified."""
-    if isinstance(result, tuple):
-        distances, ids = result_pair(result, "result")
-        return ids, distances
-    return ids_array(result, "result"), None
-
-
 def max_results(value: Any) -> int:
     """The most entries of a range search; 0 to the library where nothing is said."""
     limit = 0 if value is None else integer("max_results", value)
@@ -397,25 +377,3 @@ def max_results(value: Any) -> int:
 def pickled(saved: Any, protocol: SupportsIndex) -> Any:
     """Saved bytes for a pickle: a buffer that travels out of band, or for older protocols the array, which joblib keeps apart and maps."""
     return pickle.PickleBuffer(saved) if operator.index(protocol) >= 5 else saved
-
-
-def ids_array(ids: Any, where: str) -> np.ndarray:
-    array = np.asarray(_namespaces.to_host(ids))
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{where}: ids must be integers, got dtype {array.dtype.name}")
-    if array.ndim != 2:
-        raise _not_two_dimensions(where, "ids", array)
-    return _int64(array, f"{where}: id")
-
-
-def distances_array(distances: Any, where: str) -> np.ndarray:
-    array = np.asarray(distances)
-    if array.dtype.name not in ("float32", "float64", "uint32"):
-        raise TypeError(f"{where}: distances must be float32, float64 or uint32, got dtype {array.dtype.name}")
-    if array.ndim != 2:
-        raise _not_two_dimensions(where, "distances", array)
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-
-
-def _not_two_dimensions(where: str, what: str, array: np.ndarray) -> InvalidArgument:
-    return InvalidArgument(f"{where}: {what} must have 2 dimensions (Q,k), got {array.ndim} with shape {array.shape}")

@@ -67,7 +67,7 @@ class Torch:
 
     def dense(self, name: str) -> tuple[Any, int]:
         """The input as elements of vectors, row-major and without gaps, and the bytes that were copied for that."""
-        given = settled(self._like)
+        given = resolved(self._like)
         kind = str(given.dtype).removeprefix("torch.")
         if kind == "bool":
             given = given.view(self._torch.uint8)
@@ -208,7 +208,7 @@ def ordinal(address: int) -> int:
     return found.value
 
 
-def settled(x: Any) -> Any:
+def resolved(x: Any) -> Any:
     """A tensor of torch without gradient, copied where a sign or a conjugate is still to be taken; else `x` itself.
 
     DLPack has no word for such a sign, and hands over what lies there.
@@ -219,7 +219,7 @@ def settled(x: Any) -> Any:
 def handed_over(x: Any, name: str, **how: Any) -> Any:
     """The capsule of ``x.__dlpack__``; Unsupported, with its owner's words, where it is refused."""
     try:
-        return settled(x).__dlpack__(**how)
+        return resolved(x).__dlpack__(**how)
     except BufferError as error:
         kind = f"{type(x).__module__}.{type(x).__qualname__}"
         raise Unsupported(f"{name}: {kind} does not hand over its memory by DLPack ({error}); copy it to an array that does") from error
@@ -263,7 +263,7 @@ def to_host(x: Any) -> Any:
     """A tensor of torch or cupy as a NumPy array, seen in place where the CPU can read it; anything else as it is."""
     name = library(x)
     if name == "torch" and hasattr(x, "detach"):
-        return settled(x).cpu().numpy()
+        return resolved(x).cpu().numpy()
     return x.get() if name == "cupy" and hasattr(x, "get") else x
 
 

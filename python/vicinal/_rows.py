@@ -59,7 +59,7 @@ def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         if _namespaces.on_cuda(x):
             return _from_cuda(x, name)
-        given = _namespaces.settled(x)
+        given = _namespaces.resolved(x)
         return _from_dlpack(given, name), 0 if given is x or given.data_ptr() == x.data_ptr() else given.nbytes
     if hasattr(x, "__cuda_array_interface__"):
         return _from_cuda_interface(x, name), 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _inputs, _namespaces, _native, _results
+from . import _inputs, _lists, _namespaces, _native, _results
 from ._inputs import Memory, Progress
 from ._results import Neighbors
 from .errors import InvalidArgument
@@ -146,7 +146,7 @@ def update_ground_truth(
     Error
         What else :func:`ground_truth` raises; Internal also where the old lists were wrong for a query of the sample.
     """
-    distances, ids = _inputs.result_pair(lists, "lists")
+    distances, ids = _lists.result_pair(lists, "lists")
     old, copied = _parts(base, "base")
     new, more = ([], 0) if inserted is None else _parts(inserted, "inserted")
     asked, of_queries = _inputs.rows(queries, "query")

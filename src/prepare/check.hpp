@@ -20,7 +20,7 @@ class FarthestInfinite final : public Error {
 };
 enum class ListEnd { nearest, farthest };
 /// It says that a distance that was to be returned is infinite: by FarthestInfinite where it is at that end of its list, else (a product beyond the type is
-/// the nearest there is) by a RangeError that nobody may go on after.
+/// the nearest there is) by a plain RangeError.
 [[noreturn]] void report_infinite(const SearchSpec& spec, ListEnd end);
 /// It says that a range search found another number of matches when it wrote them than when it counted them.
 [[noreturn]] void report_changed_matches(std::int64_t counted, std::int64_t found);

@@ -9,7 +9,7 @@ void Refinement::refine(int query, std::int64_t end) const {
   Candidates& candidates = block_.candidates[query];
   const PackedRows& chunk = block_.chunk;
   const std::int64_t stride = SecondCode::stride(block_.model.dims);
-  const std::int8_t* firsts = codes_ + query * 2 * stride;
+  const std::int8_t* first_codes = codes_ + query * 2 * stride;
   std::uint32_t index[rank_block];
   std::int32_t sums[rank_block];
   candidates.refinements += end - candidates.refined;
@@ -17,8 +17,8 @@ void Refinement::refine(int query, std::int64_t end) const {
     Slot* slots = candidates.slots + candidates.refined;
     const std::int64_t used = std::min(rank_block, end - candidates.refined);
     for (std::int64_t i = 0; i < used; ++i) index[i] = slots[i].position;
-    kernels_.second_sums({.firsts = firsts,
-                          .quantization_errors = firsts + stride,
+    kernels_.second_sums({.first_codes = first_codes,
+                          .second_codes = first_codes + stride,
                           .rows = chunk.second.bytes.data(),
                           .stride = stride,
                           .index = index,

@@ -56,7 +56,7 @@ void second_sums(const SecondArgs& a) {
     const std::uint8_t* row = a.rows + std::int64_t{a.index[i]} * a.stride;
     std::int32_t sum = 0;
     for (std::int64_t k = 0; k < a.stride; ++k)
-      sum += a.quantization_errors[k] * (row[k] >> 4) + a.firsts[k] * (row[k] & 15);
+      sum += a.second_codes[k] * (row[k] >> 4) + a.first_codes[k] * (row[k] & 15);
     a.out[i] = sum;
   }
 }

@@ -72,11 +72,11 @@ struct Int8BiasArgs {
 };
 using Int8BiasFn = void (*)(const Int8BiasArgs&);
 
-/// The sums that refine rows: out[i] = sum over k of quantization_errors[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
+/// The sums that refine rows: out[i] is the sum over k of second_codes[k] T[k] + first_codes[k] L[k], exact, for row index[i], whose bytes are 16 T + L.
 /// All 64-byte aligned, rows too, and filled up with zeros to stride.
 struct SecondArgs {
-  const std::int8_t* firsts;
-  const std::int8_t* quantization_errors;
+  const std::int8_t* first_codes;
+  const std::int8_t* second_codes;
   const std::uint8_t* rows;
   std::int64_t stride;
   const std::uint32_t* index;

@@ -212,10 +212,10 @@ void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::in
     if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
     if (out.second.size() > 0) {
       const std::int64_t stride = SecondCode::stride(model.dims);
-      std::int8_t* firsts = out.second.data() + (part.begin + i) * 2 * stride;
-      std::fill_n(firsts, 2 * stride, std::int8_t{0});
-      std::copy_n(scratch.narrow.data(), model.dims, firsts);
-      row_args.out = firsts + stride;
+      std::int8_t* first_codes = out.second.data() + (part.begin + i) * 2 * stride;
+      std::fill_n(first_codes, 2 * stride, std::int8_t{0});
+      std::copy_n(scratch.narrow.data(), model.dims, first_codes);
+      row_args.out = first_codes + stride;
       const SecondFacts finer = kernels.second_query(row_args);
       facts.second = second_norms_of(model, rounded, finer);
       facts.second_shift = second_shift(rounded.sum, finer.sum);

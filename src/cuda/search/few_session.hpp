@@ -51,12 +51,12 @@ class FewSession final : public Session {
     usual().rerank();
     usual().finish(out, bounds);
   }
-  // Of searches that are none of these.
+  // Ranges are never of few queries.
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { usual().counts(counts, lost); }
   void write_matches_to(const RangeView& out) override { usual().write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override { usual().finish_range(out, bounds); }
 
-  /// Whether something was.
+  /// It tells whether the usual session answered a call.
   bool left_to_usual() const noexcept { return usual_.has_value(); }
 
  private:

@@ -18,7 +18,7 @@ inline std::int64_t slots_of(const Plan& plan) {
   return std::max<std::int64_t>(plan.candidate_slots >= 256 ? 4096 : 0, 4 * plan.candidate_slots);
 }
 
-/// One of so many warps of a block finds something: in a block that is not full some have no queries.
+/// How many times its even share of a block's candidates a warp's segment holds: in a block that is not full some warps have no queries.
 inline std::int64_t idle_share(std::int64_t queries) {
   return queries > block_queries / 2 ? 1 : block_queries / 32 / ((queries + 31) / 32);
 }

@@ -100,7 +100,7 @@ class FilterPasses {
   }
 
  private:
-  /// Of the tiles that have just been launched.
+  /// It asks for cancellation after the tiles that have just been launched, and waits for them where they take long.
   void ask(const Filter& f) {
     const PreparedMatrix& matrix = f.args.rows;
     const std::int64_t queries = f.args.queries.count,

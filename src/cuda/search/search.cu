@@ -39,7 +39,7 @@ class SearchDevice {
         filters_(runtime_, cat("cuda:", context.ordinal), shared_bytes) {}
 
   int ordinal() const noexcept { return runtime_.context().ordinal; }
-  /// That prepared corpora are made with; a session has its own, which carves.
+  /// The runtime that prepared corpora are made with; a session has its own, whose small arrays are pieces of one.
   SearchRuntime& runtime() noexcept { return runtime_; }
   DeviceFilters<SearchRuntime>& filters() noexcept { return filters_; }
   /// Operations a second that the device's units for a filter can do at most.

@@ -16,7 +16,7 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
 
 /// What a device of this compute capability can filter by, best first.
 std::vector<std::string> search_instruction_sets(int capability);
-/// Those of this build, for whatever device.
+/// The instruction sets that this build has filters for, on whatever device.
 std::vector<std::string> compiled_instruction_sets();
 
 /// It says why the device has no filter of the precision for rows of so many columns, as a note of a plan; empty where it has.

@@ -39,8 +39,8 @@ struct Rates {
   // Tiles whose groups of rows are tested (filter/int8_wgmma_groups.cuh), of half a slab, of one, and of more a slab, of which
   // steps of 32 columns beyond the last are left out.
   double grouped_half = 3.3e-9, grouped_tile = 4.9e-9, grouped_slab = 4.8e-9;
-  double few_call = 6e-5,
-         few_pair = 2.6e-12;  // of a few queries of a kept corpus (few/search.cuh), beside reading it
+  double few_call = 4.6e-5,
+         few_pair = 5e-13;  // of a few queries of a kept corpus (few/search.cuh), beside reading it
   double resident_pair = 8e-12,
          resident_element = 1.2e-13;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,

@@ -141,7 +141,7 @@ TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
     cuda::QuantizedQuery query{.norms = {}, .square = 100, .scale = 1};
     cuda::QueryState state;
     state.threshold_key = before;
-    state.overflowed = overflowed;
+    state.given_up = overflowed;
     std::vector<cuda::Slot> slots(64);
     for (std::int64_t i = 0; i < count; ++i)
       slots[static_cast<std::size_t>(i)] = {

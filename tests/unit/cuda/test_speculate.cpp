@@ -49,7 +49,7 @@ cuda::QueryState searched(std::uint32_t found, double threshold_key, bool overfl
   cuda::QueryState state;
   state.best = found;
   state.threshold_key = threshold_key;
-  state.overflowed = overflowed;
+  state.given_up = overflowed;
   return state;
 }
 

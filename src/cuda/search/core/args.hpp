@@ -172,8 +172,9 @@ struct QueryState {
   double threshold_filter = infinite;  // the filter distance beyond which a row is no neighbour
   double threshold_key = infinite;     // the same as a folded key
   std::uint32_t best = 0;              // entries of its list
-  bool overflowed = false;             // a row that passed found no slot
-  bool infinite_key = false;           // on the canonical precision: a row that may answer has an infinite key
+  bool given_up =
+      false;  // nothing passes for it any more: it has no filter form, a row found no slot or would find none, or its batch is left to proof
+  bool infinite_key = false;  // on the canonical precision: a row that may answer has an infinite key
 };
 
 /// What kernels count.

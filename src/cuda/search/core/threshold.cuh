@@ -12,12 +12,12 @@ __device__ __forceinline__ void tighten(const SearchArgs& args, std::int64_t pos
   const QuantizedQuery query = args.queries.quantized[position];
   state.threshold_key = bound;
   state.threshold_filter = theta_of_key(args.model, bound, query.scale);
-  if (!state.overflowed) state.coeffs = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
+  if (!state.given_up) state.coeffs = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
 }
 
 /// A query that has lost rows has no answer here, whatever else is found: nothing passes for it any more.
 __device__ __forceinline__ void give_up(const SearchArgs& args, std::int64_t position) {
-  args.states[position].overflowed = true;
+  args.states[position].given_up = true;
   args.states[position].coeffs.base = -infinite;
 }
 

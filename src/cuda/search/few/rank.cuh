@@ -5,15 +5,6 @@
 
 namespace vicinal::cuda {
 
-/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large as that of a query that is not there.
-__device__ __forceinline__ int few_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
-  return coeffs.base > -static_cast<float>(infinite) ? quick_threshold(coeffs, e, n, inverse) : 0x7fffffff;
-}
-/// 1 / unit of a tile, by which biases and thresholds are made. tile_inverse: 1 / step of its rows.
-__device__ __forceinline__ float few_inverse(const FewShared& shared, float tile_inverse) {
-  return static_cast<float>(shared.counters->inverse) * tile_inverse;
-}
-
 /// Lanes of the canonical sums of some pairs of row and query.
 template <Sum sum, int each>
 __device__ __forceinline__ void few_lanes(const Few& f, const double* const (&values)[each],

@@ -93,7 +93,7 @@ __device__ __forceinline__ void append_candidates(const Filter& f, int* scratch,
     const std::uint32_t which = query + static_cast<std::uint32_t>(from / 4),
                         next = used + static_cast<std::uint32_t>(__popc(all));
     if (next > f.room) {
-      if (passed) f.args.states[which].overflowed = true;
+      if (passed) f.args.states[which].given_up = true;
       continue;
     }
     if (passed)

@@ -34,7 +34,7 @@ struct Group {
   std::uint32_t tile, at;
 };
 
-/// Of a group's largest sum, and of nothing at either end: biases there stand for terms beyond them, which bound nothing.
+/// It tells whether a sum bounds a distance: sums from 2^29 on are of rows that are always candidates, or masked, and bound nothing.
 __device__ __forceinline__ bool is_valid(const SearchArgs& args, int sum) {
   return args.floats || (sum > -(1 << 29) && sum < 1 << 29);
 }

@@ -42,7 +42,7 @@ __device__ __forceinline__ void bind_rows(const float (&terms)[4], int row, Inve
                                             tile_bias<shifted, sampling>(terms[2], row + 2, inverse),
                                             tile_bias<shifted, sampling>(terms[3], row + 3, inverse)};
 }
-/// Thresholds of the lane's eight queries. inverse: 1 / step of the queries.
+/// Thresholds of the lane's eight queries. quick_inverse: 1 / step of the queries.
 template <bool shifted>
 __device__ __forceinline__ void bind_queries(const TileMetadata& metadata, const ThresholdCoeffsF32 (&coeffs)[8],
                                              float quick_inverse, int* thresholds) {
@@ -100,7 +100,7 @@ __device__ __forceinline__ void store_nearest(const Filter& f, const int (&sums)
   }
 }
 
-/// Sums become keys; the largest of each 16 is tested, and what passes appended. thresholds, query: of the warp.
+/// Sums become keys; the largest of each 16 is tested, and what passes appended. warp_thresholds, warp_query: those of the warp's first query.
 template <bool shifted>
 __device__ __forceinline__ void test_and_append(const Filter& f, int (&sums)[64], const int* warp_thresholds,
                                                 const int* biases, std::int64_t warp_query, std::int64_t tile,

@@ -127,7 +127,7 @@ struct GroupOutput {
                                          int begin, int shift) {
     const auto found = static_cast<std::uint32_t>(__popc(lanes));
     if (found > end - next) {
-      if (mine) f.args.states[query].overflowed = true;
+      if (mine) f.args.states[query].given_up = true;
       return;
     }
     if (mine) {

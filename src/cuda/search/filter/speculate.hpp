@@ -112,7 +112,7 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
 /// Whether a guessed threshold is proved by the query's list of k rows at most: so many were found, and the last of them, with this key, is within
 /// it. Then whatever it excluded has a greater key.
 VICINAL_HOST_DEVICE inline bool verifies(const QueryState& state, std::int64_t k, double kth_key) {
-  return !state.overflowed && static_cast<std::int64_t>(state.best) == k && kth_key <= state.threshold_key;
+  return !state.given_up && static_cast<std::int64_t>(state.best) == k && kth_key <= state.threshold_key;
 }
 
 }  // namespace vicinal::cuda

@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(most_refining_threads) refine_thresholds(Refin
   const SearchArgs& args = r.args;
   const std::int64_t position = blockIdx.x;
   const std::uint32_t found = args.counts[position];
-  if (args.states[position].overflowed || found > args.capacity || found > r.room || found < r.rank) return;
+  if (args.states[position].given_up || found > args.capacity || found > r.room || found < r.rank) return;
   const QuantizedQuery query = args.queries.quantized[position];
   const Slot* const slots = args.slots + position * args.capacity;
   auto* const kept = dynamic_shared<float>();

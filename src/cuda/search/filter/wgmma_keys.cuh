@@ -29,7 +29,7 @@ __device__ __forceinline__ int tile_threshold(const ThresholdCoeffsF32& coeffs, 
   return quick_threshold(coeffs, e, n, inverse, wgmma_threshold(true)) * 16;
 }
 
-/// What passed of a lane's 16 keys; `most` is the largest. query: of lane 0; row: of the lane's first key in the tile.
+/// What passed of a lane's 16 keys; `most` is the largest. query: of lane 0; position: of the row of the lane's first key.
 template <bool shifted>
 __device__ __forceinline__ void append_candidates_of_keys(const Filter& f, const int* keys, int most, int threshold,
                                                           std::uint32_t query, std::uint32_t position,
@@ -41,7 +41,7 @@ __device__ __forceinline__ void append_candidates_of_keys(const Filter& f, const
     const std::uint32_t which = query + static_cast<std::uint32_t>(lane_index() / 4),
                         next = used + static_cast<std::uint32_t>(__popc(lanes));
     if (next > f.room) {
-      if (passed) f.args.states[which].overflowed = true;
+      if (passed) f.args.states[which].given_up = true;
       return;
     }
     if (passed)

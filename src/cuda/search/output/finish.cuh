@@ -37,8 +37,7 @@ __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position
   if (!f.speculative) return false;
   const SearchArgs& args = f.args;
   const QueryState& state = args.states[position];
-  if (state.overflowed)
-    return args.queries.quantized[position].filterable && args.counts[position] <= 2 * args.capacity;
+  if (state.given_up) return args.queries.quantized[position].filterable && args.counts[position] <= 2 * args.capacity;
   const std::int64_t k = args.k, found = static_cast<std::int64_t>(state.best);
   const auto* best = static_cast<const typename Form::Word*>(args.best) + position * k;
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
@@ -66,7 +65,7 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
                      position = warp / f.pieces, piece = warp % f.pieces;
   if (position >= args.queries.count) return;
   const QueryState& state = args.states[position];
-  const bool missed = is_missed<Form>(f, position), lost = missed || state.overflowed;
+  const bool missed = is_missed<Form>(f, position), lost = missed || state.given_up;
   const std::int64_t query = f.filters ? args.queries.order[position] : position,
                      at = f.own_rows ? args.number_of(query) : query;
   // The query's radius and error.

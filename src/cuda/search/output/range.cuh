@@ -60,7 +60,7 @@ __global__ void start_range(StartRange s) {
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (position >= s.args.queries.count) return;
   QueryState& state = s.args.states[position];
-  if (state.overflowed) s.unfilterable[atomicAdd(s.unfilterable_count, 1u)] = s.args.queries.order[position];
+  if (state.given_up) s.unfilterable[atomicAdd(s.unfilterable_count, 1u)] = s.args.queries.order[position];
   else tighten(s.args, position, s.radius);
 }
 /// How far the filter was from the truth at most.
@@ -91,8 +91,8 @@ __global__ void count_candidates(CountCandidates w) {
     if (w.used[i] != 0) atomicAdd(&w.sum->candidates, static_cast<unsigned long long>(w.used[i]));
   for (std::int64_t position = first; position < w.args.queries.count; position += step) {
     QueryState& state = w.args.states[position];
-    if (!state.overflowed || !w.args.queries.quantized[position].filterable) continue;
-    state.overflowed = false;
+    if (!state.given_up || !w.args.queries.quantized[position].filterable) continue;
+    state.given_up = false;
     atomicAdd(&w.sum->overflowed, 1u);
   }
 }

@@ -21,7 +21,7 @@ inline bool holds_everything(const SearchSpec& spec) {
 
 /// A match: where it waits, its words in two arrays, and its place in the result.
 inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord) + 16;
-/// Of a batch: so many that a tile of rows has room, whatever passes.
+/// Matches that a batch's list holds: at least those of one tile of rows with every query.
 inline std::int64_t match_room(const Plan& plan) {
   return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
 }

@@ -1,4 +1,4 @@
-// Rows of a table that a search takes out of it, side by side on a device: queries that are searched again.
+// Listed rows of a table, copied side by side into device memory: samples, batches of scattered queries, and queries that are searched again.
 #pragma once
 #include <cstdint>
 #include <span>

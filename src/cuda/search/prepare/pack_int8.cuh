@@ -288,8 +288,8 @@ struct StartStates {
 };
 __device__ __forceinline__ void start_state(const StartStates& args, std::int64_t position) {
   QueryState state;
-  state.overflowed = args.filters && !args.queries.quantized[position].filterable;
-  if (state.overflowed) state.coeffs.base = -infinite;
+  state.given_up = args.filters && !args.queries.quantized[position].filterable;
+  if (state.given_up) state.coeffs.base = -infinite;
   args.states[position] = state;
   if (args.counts != nullptr) args.counts[position] = 0;
 }

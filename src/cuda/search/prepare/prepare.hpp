@@ -49,7 +49,7 @@ class MatrixPreparer {
     const Points& corpus = spec_.corpus;
     const std::int64_t columns = centre_columns(corpus.cols);
     DeviceTransform transform{.centre = centre.reserve(columns)};
-    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
+    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make biases that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     transform.least_step = static_cast<float>(0x1p-12 * typical);
     // Nothing is chosen by no rows.

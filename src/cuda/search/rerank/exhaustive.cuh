@@ -19,7 +19,7 @@ inline std::int64_t exhaustive_segment(std::int64_t batch, std::int64_t k, std::
   return std::min(rows,
                   std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
 }
-/// Of the canonical precision, for a batch of queries.
+/// Bytes of the lists and keys of a batch that is ranked beside every row.
 inline std::int64_t exhaustive_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, DistanceType type,
                                      bool wide) {
   const std::int64_t cols = k + exhaustive_segment(batch, k, rows);

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs a
   const std::int64_t position = blockIdx.x;
   const QueryState& state = args.states[position];
   const std::uint32_t count = args.counts[position];
-  if (state.overflowed || count == 0 || count > args.capacity || static_cast<std::int64_t>(state.best) < args.k) return;
+  if (state.given_up || count == 0 || count > args.capacity || static_cast<std::int64_t>(state.best) < args.k) return;
   Slot* const slots = args.slots + position * args.capacity;
   const int chunk = lane_index() % 8, slabs = static_cast<int>(rows.width / 128);
   const auto threads = static_cast<std::uint32_t>(thread_count());

@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(rerank_threads, 4) rerank_queries(Rerank s) {
   const std::uint32_t found = args.counts[position];
   std::uint32_t count = found;
   if (found == 0 && !s.last) return;
-  if (state.overflowed || found > args.capacity) {
+  if (state.given_up || found > args.capacity) {
     if (thread_index() == 0) give_up(args, position);  // the count stays: it says by how much slots were too few
     return;
   }

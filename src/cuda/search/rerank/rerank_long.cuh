@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
   const auto capacity = static_cast<std::uint32_t>(args.capacity), want = static_cast<std::uint32_t>(args.k);
   const std::uint32_t found = args.counts[position];
   std::uint32_t count = found, used = count;
-  if (state.overflowed || found > capacity) {
+  if (state.given_up || found > capacity) {
     if (thread_index() != 0) return;
     give_up(args, position);
     s.used[position] = 0;
