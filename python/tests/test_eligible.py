@@ -199,7 +199,7 @@ def test_refused(ties, case):
 
 def test_nothing_is_copied_that_need_not_be():
     ids = np.arange(40)
-    assert _inputs._int64(ids, "ids") is ids
+    assert _inputs.int64(ids, "ids") is ids
     before = sys.getrefcount(ids)
     eligible = _inputs.eligible(ids, (ids, ids[:20]), "same")
     assert sys.getrefcount(ids) > before  # held, not copied

@@ -277,19 +277,19 @@ TEST_P(Int8TileTest, SecondSumsAreExact) {
   for (const std::int64_t stride : {64, 128, 832, 16384})
     for (const bool extreme : {false, true}) {
       constexpr std::int64_t row_count = 9;
-      Guarded<std::int8_t> firsts(stride), quantization_errors(stride);
+      Guarded<std::int8_t> first_codes(stride), second_codes(stride);
       Guarded<std::uint8_t> rows(row_count * stride);
-      for (std::int8_t& x : firsts)
+      for (std::int8_t& x : first_codes)
         x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
-      for (std::int8_t& x : quantization_errors)
+      for (std::int8_t& x : second_codes)
         x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
       for (std::uint8_t& x : rows) x = static_cast<std::uint8_t>(extreme ? 255 : random() % 256);
       const std::uint32_t index[] = {8, 0, 3, 3, 7, 1};
       for (int count = 0; count <= 6; ++count) {
         std::int32_t found[7];
         std::fill(found, found + 7, 12345);
-        kernels().second_sums({.firsts = firsts.data(),
-                               .quantization_errors = quantization_errors.data(),
+        kernels().second_sums({.first_codes = first_codes.data(),
+                               .second_codes = second_codes.data(),
                                .rows = rows.data(),
                                .stride = stride,
                                .index = index,
@@ -299,7 +299,7 @@ TEST_P(Int8TileTest, SecondSumsAreExact) {
           std::int64_t sum = 0;
           for (std::int64_t k = 0; k < stride; ++k) {
             const std::uint8_t both = rows[index[i] * stride + k];
-            sum += std::int64_t{quantization_errors[k]} * (both / 16) + std::int64_t{firsts[k]} * (both % 16);
+            sum += std::int64_t{second_codes[k]} * (both / 16) + std::int64_t{first_codes[k]} * (both % 16);
           }
           ASSERT_EQ(found[i], sum) << kernels().name << " stride " << stride;
         }
