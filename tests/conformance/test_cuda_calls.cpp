@@ -61,11 +61,12 @@ TEST(CudaCalls, CancelledSearchesLeaveNothingRunning) {
     // The rows are gone, and their memory is somebody else's, as soon as the call has thrown.
     auto corpus = std::make_unique<std::vector<float>>(first);
     KnnOptions options = on_device("cuda");
-    options.memory.host = std::int64_t{48} << 20;  // several chunks, and specs between them
+    const bool prepared = stop_at % 2 == 1;
+    if (!prepared)  // several chunks, and specs between them
+      options.memory.host = vicinal::plan({rows, dims}, {queries, dims}, options).minimum_bytes;
     int calls = 0;
     options.progress = [&](std::uint64_t, std::uint64_t) { return calls++ < stop_at; };
     try {
-      const bool prepared = stop_at % 2 == 1;
       const Neighbors got = prepared
                                 ? kept->knn(query_rows, options)
                                 : vicinal::knn({corpus->data(), vicinal::DType::f32, rows, dims}, query_rows, options);
