@@ -34,7 +34,8 @@ Neighbors knn_graph(const Points& rows, const GraphOptions& options = {});
 enum class Symmetrize : std::uint8_t { either, mutual };
 /// A graph as an adjacency matrix with a[i][j] == a[j][i] to the bit, rows by id; missing entries are left out.
 /// Throws InvalidArgument for ids that are not rows of the graph, or rows that list each other at two distances.
-CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how);
+CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how, const Progress& progress = nullptr,
+                        std::stop_token stop = {});
 /// The same lists without symmetry, in the order in which they are; missing entries are left out.
 CsrNeighbors to_csr(const Neighbors& graph);
 
@@ -73,11 +74,13 @@ struct MergeOptions {
   std::int64_t k = 0;                 // 0: the width of the widest part
   Metric metric = Metric::euclidean;  // only its direction matters
   bool pad = false;                   // fewer than k entries in all parts together: fill up
+  Progress progress = nullptr;        // counts rows
+  std::stop_token stop = {};
 };
 /// One result from the results of parts of a corpus (ids already global: KnnOptions::first_id). Entries
 /// with id -1 are skipped. Every part has the same rows and distance type; ids are distinct across parts.
 /// The certificate stays empty: merging proves nothing that the parts' own certificates did not.
-/// Throws InvalidArgument, InvalidValue (a NaN distance), MemoryBudget.
+/// Throws InvalidArgument, InvalidValue (a NaN distance), MemoryBudget, Cancelled.
 /// Associative and commutative: any tree of merges gives the bits of one search over the whole.
 Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& options = {});
 

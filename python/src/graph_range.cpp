@@ -35,10 +35,8 @@ nb::tuple graph_to_python(const Options& options, const std::optional<std::strin
   if (symmetrize) how = parse_symmetrize(*symmetrize);
   const Neighbors graph = without_gil(options.progress, search);
   if (!how) return neighbors_to_python(graph);
-  return csr_to_python([&] {
-    const GilRelease released;
-    return vicinal::symmetrize(graph, *how);
-  }());
+  return csr_to_python(
+      without_gil(nb::none(), [&](const Progress& progress) { return vicinal::symmetrize(graph, *how, progress); }));
 }
 
 namespace {

@@ -233,11 +233,10 @@ nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, cons
   options.pad = pad;
   std::vector<NeighborsView> views;
   for (const Part& part : parts) views.push_back(view_of(part));
-  auto merged = [&] {
-    const GilRelease released;
+  return neighbors_to_python(without_gil(nb::none(), [&](const Progress& progress) {
+    options.progress = progress;
     return vicinal::merge(views, options);
-  }();
-  return neighbors_to_python(merged);
+  }));
 }
 
 nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table& ids,

@@ -1,9 +1,11 @@
 // GRAPHS: every row's nearest others, and the two ways to make such a graph symmetric.
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "core/fpenv.hpp"
 #include "core/key.hpp"
+#include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
@@ -80,13 +82,14 @@ void copy_distance(const void* from, std::int64_t at, void* to, std::int64_t pla
 }
 
 /// A compressed matrix by the transposition of `from`: rows in the order of ids, stable. n rows.
-CsrNeighbors transposed(const CsrNeighbors& from, std::int64_t n) {
+CsrNeighbors transposed(const CsrNeighbors& from, std::int64_t n, ThreadPool& thread_pool) {
   CsrNeighbors to(n, from.entries(), from.type());
   std::int64_t* offsets = to.offsets();
   for (std::int64_t i = 0; i < from.entries(); ++i) ++offsets[from.ids()[i] + 1];
   for (std::int64_t row = 0; row < n; ++row) offsets[row + 1] += offsets[row];
   std::vector<std::int64_t> next(offsets, offsets + n);
   for (std::int64_t row = 0; row < n; ++row) {
+    thread_pool.poll(1);
     for (std::int64_t i = from.offsets()[row]; i < from.offsets()[row + 1]; ++i) {
       const std::int64_t at = next[static_cast<std::size_t>(from.ids()[i])]++;
       to.ids()[at] = row;
@@ -106,8 +109,9 @@ void check_weights(const CsrNeighbors& a, std::int64_t i, const CsrNeighbors& b,
 
 /// Calls take(list, at, row) for each entry of the result; both lists are by id. list is the one that holds the entry.
 template <class Take>
-void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Take& take) {
+void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, ThreadPool& thread_pool, const Take& take) {
   for (std::int64_t row = 0; row < a.rows(); ++row) {
+    thread_pool.poll(1);
     std::int64_t i = a.offsets()[row], j = b.offsets()[row];
     const std::int64_t i_end = a.offsets()[row + 1], j_end = b.offsets()[row + 1];
     while (i < i_end || j < j_end) {
@@ -122,14 +126,13 @@ void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Ta
 
 [[noreturn]] void refuse_changed() { fail(ErrorCode::invalid_argument, "the graph changed during the call"); }
 
-}  // namespace
-
-CsrNeighbors to_csr(const Neighbors& graph) {
+CsrNeighbors to_csr(const Neighbors& graph, ThreadPool& thread_pool) {
   const std::int64_t* ids = graph.ids();
   const auto entries = std::count_if(ids, ids + graph.rows() * graph.k(), [](std::int64_t id) { return id >= 0; });
   CsrNeighbors lists(graph.rows(), entries, graph.type());
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < graph.rows(); ++row) {
+    thread_pool.poll(1);
     for (std::int64_t i = row * graph.k(); i < (row + 1) * graph.k(); ++i) {
       const std::int64_t id = ids[i];
       if (id < 0) continue;
@@ -145,22 +148,31 @@ CsrNeighbors to_csr(const Neighbors& graph) {
   return lists;
 }
 
-CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
+}  // namespace
+
+CsrNeighbors to_csr(const Neighbors& graph) {
+  ThreadPool thread_pool(1, nullptr, {}, 1);
+  return to_csr(graph, thread_pool);
+}
+
+CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how, const Progress& progress, std::stop_token stop) try {
+  constexpr std::uint64_t passes = 5;  // over the rows
   const FpGuard guard;
   const std::int64_t n = graph.rows();
-  const CsrNeighbors lists = to_csr(graph);  // our own copy: what is checked here is what is used
+  ThreadPool thread_pool(1, progress, std::move(stop), passes * static_cast<std::uint64_t>(n));
+  const CsrNeighbors lists = to_csr(graph, thread_pool);  // our own copy: what is checked here is what is used
   for (std::int64_t row = 0; row < n; ++row)
     for (std::int64_t i = lists.offsets()[row]; i < lists.offsets()[row + 1]; ++i)
       if (lists.ids()[i] >= n)
         fail(ErrorCode::invalid_argument,
              cat("row ", row, " lists id ", lists.ids()[i], ", the graph has ", n, " rows"));
   // By id, which a transposition does: twice gives the lists themselves, sorted.
-  const CsrNeighbors backward = transposed(lists, n), forward = transposed(backward, n);
+  const CsrNeighbors backward = transposed(lists, n, thread_pool), forward = transposed(backward, n, thread_pool);
   std::int64_t entries = 0;
-  join(forward, backward, how, [&](const CsrNeighbors&, std::int64_t, std::int64_t) { ++entries; });
+  join(forward, backward, how, thread_pool, [&](const CsrNeighbors&, std::int64_t, std::int64_t) { ++entries; });
   CsrNeighbors result(n, entries, graph.type());
   std::int64_t at = 0;
-  join(forward, backward, how, [&](const CsrNeighbors& from, std::int64_t i, std::int64_t row) {
+  join(forward, backward, how, thread_pool, [&](const CsrNeighbors& from, std::int64_t i, std::int64_t row) {
     result.ids()[at] = from.ids()[i];
     copy_distance(from.distances(), i, result.distances(), at++, graph.type());
     result.offsets()[row + 1] = at;
@@ -169,6 +181,7 @@ CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
     result.offsets()[row + 1] = std::max(result.offsets()[row + 1], result.offsets()[row]);
   result.certificate = graph.certificate;
   result.stats = graph.stats;
+  thread_pool.finish();
   return result;
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "no memory to make the graph symmetric; its edges are held three times meanwhile");

@@ -99,7 +99,9 @@ Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& option
   Neighbors result(parts[0].rows, k, type, options.pad);
   const NeighborsView out = result.view();
   std::vector<Entry> all, best;
+  ThreadPool thread_pool(1, options.progress, options.stop, static_cast<std::uint64_t>(out.rows));
   for (std::int64_t row = 0; row < out.rows; ++row) {
+    thread_pool.poll(1);
     all.clear();
     for (const NeighborsView& part : parts)
       for (std::int64_t i = row * part.k; i < (row + 1) * part.k; ++i) {
@@ -123,6 +125,7 @@ Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& option
     best.assign(all.begin(), all.begin() + found);
     refuse_repeated_id(best, row);
   }
+  thread_pool.finish();
   return result;
 }
 

@@ -242,6 +242,43 @@ TEST(Cancellation, ATokenStoppedBeforeTheCallStopsItAtOnce) {
   EXPECT_EQ(refusal([&] { vicinal::Corpus c(work.rows(), {.stop = source.get_token()}); }).code, ErrorCode::cancelled);
 }
 
+TEST(Cancellation, MergingAndSymmetryAreCallsLikeOthers) {
+  Rng rng(8);
+  const Table rows = gaussian(rng, DType::f32, 500, 4, 0, 1);
+  vicinal::GraphOptions options;
+  options.search.k = 5;
+  const vicinal::Neighbors graph = vicinal::knn_graph(rows.points(), options);
+  const vicinal::NeighborsView parts[] = {graph.view()};
+  const auto cancelled = [](auto call) {
+    try {
+      call();
+    } catch (const vicinal::Error& error) {
+      return error.code() == vicinal::ErrorCode::cancelled;
+    }
+    return false;
+  };
+  const vicinal::Progress no = [](std::uint64_t, std::uint64_t) { return false; };
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_TRUE(cancelled([&] { vicinal::merge(parts, {.progress = no}); }));
+  EXPECT_TRUE(cancelled([&] { vicinal::merge(parts, {.stop = stopped.get_token()}); }));
+  EXPECT_TRUE(cancelled([&] { vicinal::symmetrize(graph, vicinal::Symmetrize::mutual, no); }));
+  EXPECT_TRUE(
+      cancelled([&] { vicinal::symmetrize(graph, vicinal::Symmetrize::mutual, nullptr, stopped.get_token()); }));
+  std::uint64_t last = 0, total = 0;
+  const vicinal::Progress yes = [&](std::uint64_t done, std::uint64_t all) {
+    EXPECT_GE(done, last);
+    last = done, total = all;
+    return true;
+  };
+  vicinal::merge(parts, {.progress = yes});
+  EXPECT_EQ(last, 500u);
+  EXPECT_EQ(total, 500u);
+  last = 0;
+  vicinal::symmetrize(graph, vicinal::Symmetrize::either, yes);
+  EXPECT_EQ(last, total);
+}
+
 TEST(Progress, RisesToTheTotalOnTheCallingThread) {
   Rng rng(84);
   const Table corpus = gaussian(rng, DType::f32, sanitized ? 2000 : 20000, 64),
