@@ -147,7 +147,8 @@ MatchOptions match_preset(std::string_view name);
 std::vector<std::string> match_presets();
 
 /// The matches of many pairs; each image is prepared once. The bits are those of a match() for each pair. Throws as match does, and
-/// InvalidArgument for a pair that names no image.
+/// InvalidArgument for a pair that names no image, and for pairs whose distances are of two kinds (u8 beside others for angle, integers beside others for
+/// euclidean, f64 beside others).
 Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options = {});
 
 /// match_pairs, to the bit, in pieces of a few seconds each, which are saved in `directory`, made if it is not there. A later call with the same images, pairs and

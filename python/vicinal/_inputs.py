@@ -147,7 +147,7 @@ def joined(arrays: list[Any], name: str) -> Any:
         refuse_masked(one, name)
     if len(arrays) == 1:
         return arrays[0]
-    arrays = [np.asarray(one) for one in arrays]
+    arrays = [np.asarray(_namespaces.to_host(one)) for one in arrays]
     return np.concatenate(arrays, dtype=common_type(*(one.dtype for one in arrays)))
 
 

@@ -193,8 +193,8 @@ def match_pairs(
 
     Raises
     ------
-    As :func:`match`, naming the image; InvalidArgument for offsets that descend or end beyond the rows, for a pair that names no image, and for a folder of
-    another call. OSError: the folder of ``resume`` cannot be made or written.
+    As :func:`match`, naming the image; InvalidArgument for offsets that descend or end beyond the rows, for a pair that names no image, for pairs whose distances are of two kinds
+    (of uint8 images beside others for angle, of integers beside others for euclidean, with float64 beside others), and for a folder of another call. OSError: the folder of ``resume`` cannot be made or written.
     """
     listed = _images(images)
     given = dict(ratio=ratio, max_distance=max_distance, mutual=mutual, distance=distance, strict=strict, lone=lone)

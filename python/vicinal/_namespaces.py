@@ -145,8 +145,9 @@ class ArrayApi(Numpy):
         self._space = like.__array_namespace__()
 
     def like(self, array: np.ndarray) -> Any:
-        made = self._space.asarray(array)
-        return made if made.dtype == getattr(self._space, array.dtype.name) else array
+        wanted = getattr(self._space, array.dtype.name, None)
+        made = array if wanted is None else self._space.asarray(array)
+        return made if made.dtype == wanted else array
 
 
 Namespace = Numpy | Torch | Cupy

@@ -266,6 +266,7 @@ Array read(const Format& self, const Source& source, const Want& want) {
     fail(ErrorCode::format_error, path, "not an HDF5 file (", first_bytes(source->bytes()), ")");
   const Library library;
   const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_fapl_sec2(access);  // whatever the environment names: the handle below is a descriptor
   H5Pset_file_locking(access, false, true);
   const Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose);
   if (!file.valid()) fail(ErrorCode::format_error, path, "cannot be opened as HDF5: truncated or damaged");

@@ -260,7 +260,13 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
   if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return match_on_devices(images, pairs, options, devices);
-  const MatchSpec spec{.images = images,
+  // Images that are matched with no rows are not looked at again: theirs may be of another type.
+  std::vector<Points> matched(images.size());
+  for (const ImagePair& pair : pairs) {
+    const auto a = static_cast<std::size_t>(pair[0]), b = static_cast<std::size_t>(pair[1]);
+    if (images[a].rows > 0 && images[b].rows > 0) matched[a] = images[a], matched[b] = images[b];
+  }
+  const MatchSpec spec{.images = matched,
                        .pairs = pairs,
                        .metric = kind.metric,
                        .rule = {.key = kind.key,

@@ -86,7 +86,7 @@ inline double preparing_seconds(const ProblemShape& problem, Precision precision
   return rates.prepared_row * n + rates.element * n * d;
 }
 
-/// Whether one kernel answers all queries (FewSession).
+/// Whether one kernel answers all queries (FewSession), unless k is beyond few_bounds().
 inline bool few_at_once(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return problem.prepared && in_codes(precision) && has_products(filter_sum_of(problem.metric)) && !problem.range &&
          problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 &&

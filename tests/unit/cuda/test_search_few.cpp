@@ -174,6 +174,13 @@ TEST(CudaFew, LongestListsAndLateThresholds) {
   Kept kept(view(corpus, dims), few);
   kept.search(view(queries, dims), few);
   kept.search(view(queries, dims).slice(0, 2), few);
+  // The longest list takes many blocks, each of which tells a row.
+  const std::vector<float> many = gaussian(9, 7296 * 8), some = gaussian(10, 3 * 8);
+  const Few longest{.options = {.k = 64}};
+  Kept wide(view(many, 8), longest);
+  wide.device.multiprocessors = 57;
+  EXPECT_EQ(cuda::few_bounds(57, 57), 64);
+  wide.search(view(some, 8), longest);
 }
 
 TEST(CudaFew, PiecesBeyondThoseThatWaitForThresholds) {

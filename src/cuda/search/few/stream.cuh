@@ -163,7 +163,7 @@ struct FewNearest {
         products[g][c] = 0;
       }
   }
-  /// position: of the piece's first row.
+  /// It looks at a piece's sums. first: the position of its first row.
   __device__ __forceinline__ void see(const FewSums<groups>& s, float step, std::uint32_t first) {
 #pragma unroll
     for (int g = 0; g < groups; ++g)
