@@ -306,7 +306,7 @@ hid_t type_of(Item item) {
 
 bool put(hid_t file, const char* name, const Array& array) {
   const hsize_t shape[] = {static_cast<hsize_t>(array.rows), static_cast<hsize_t>(array.cols)};
-  const hsize_t length = static_cast<hsize_t>(array.rows * array.cols);
+  const hsize_t length = shape[0] * shape[1];
   const Id space(array.flat ? H5Screate_simple(1, &length, nullptr) : H5Screate_simple(2, shape, nullptr), H5Sclose);
   const Id properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties, false);  // equal results make equal files
