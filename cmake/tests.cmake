@@ -69,7 +69,7 @@ if(VICINAL_UNIT)
   target_link_options(vicinal_unit PRIVATE -Wl,--wrap=_ZN7vicinal12cuda_devicesEv)  # tests/unit/pipeline/test_devices.cpp has devices of its own
   set_target_properties(vicinal_unit PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   if(VICINAL_SANITIZE MATCHES "undefined")
-    target_compile_options(vicinal_unit PRIVATE -fno-sanitize=undefined)  # the library has these checks; its tests take half as long to compile without
+    target_compile_options(vicinal_unit PRIVATE -fno-sanitize=undefined)  # which the library that they test has
   endif()
   vicinal_precompile(vicinal_unit ${VICINAL_TEST_LEVEL} <gtest/gtest.h>)
   add_dependencies(vicinal_tests vicinal_unit)

@@ -181,7 +181,7 @@ struct QueryState {
 struct Counters {
   unsigned long long passed, ranked, underflowed;
   unsigned infinite_keys, nearest_infinite;  // entries of lists; those that no other is nearer than
-  unsigned undefined_keys, none;
+  unsigned undefined_keys;
   unsigned long long first_undefined;   // row of the corpus
   unsigned bad_rows, bad_queries;       // that the contract refuses
   unsigned long long given_up, missed;  // queries; missed: that are searched again

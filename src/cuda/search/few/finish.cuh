@@ -57,7 +57,7 @@ __device__ __forceinline__ std::uint32_t few_write(const Few& f, int which, unsi
   return __reduce_max_sync(all_lanes, kth);
 }
 
-/// By a block; base: of its shared memory.
+/// The last block writes the results and facts of all queries, and leaves the state as the next call needs it. base: of its shared memory.
 __device__ __forceinline__ void few_finish(const Few& f, unsigned char* base) {
   const FewState& state = f.state;
   auto* const facts = reinterpret_cast<FewFacts*>(reinterpret_cast<FewLast*>(base) + few_warps);
