@@ -33,6 +33,19 @@ void cluster_and_outliers(Rng& rng, Scene& s) {
   for (std::int64_t i = 0; i < s.n; i += 17)
     for (std::int64_t j = 0; j < s.d; ++j) s.row(i)[j] = 1e6 * rng.gauss();
 }
+// Rows in pairs of which one is the other's negative, so that zero is their centre, and queries close to it: a step of queries is as nothing beside
+// that of a tile, which an outlier sets, and most of its rows round to nothing.
+void queries_at_the_centre(Rng& rng, Scene& s) {
+  fill_gauss(rng, s.corpus, 0, 1);
+  const double outlier = std::pow(10.0, static_cast<double>(rng.between(1, 7)));
+  for (std::int64_t i = 0; i + 1 < s.n; i += 2)
+    for (std::int64_t j = 0; j < s.d; ++j) {
+      if (i == 0) s.row(i)[j] *= outlier;
+      s.row(i + 1)[j] = -s.row(i)[j];
+    }
+  if (s.n % 2 == 1) std::fill_n(s.row(s.n - 1), s.d, 0.0);
+  fill_gauss(rng, s.queries, 0, rng.chance(0.3) ? 0 : std::pow(10.0, -static_cast<double>(rng.between(3, 20))));
+}
 
 void one_hot_query(Rng& rng, Scene& s) {
   fill_gauss(rng, s.corpus, 0, 1);
@@ -268,6 +281,7 @@ std::vector<Family> number_families() {
           {"cluster_offset_1e8", cluster_offset_1e8},
           {"tight_clusters", tight_clusters},
           {"cluster_and_outliers", cluster_and_outliers},
+          {"queries_at_the_centre", queries_at_the_centre},
           {"one_hot_query", one_hot_query},
           {"one_hot_rows", one_hot_rows},
           {"midpoints_f16", midpoints_f16},

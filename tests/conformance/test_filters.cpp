@@ -107,6 +107,73 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
     }
 }
 
+// Where queries lie at the centre of the rows and an outlier makes the step of a tile large, the bias of a row that rounds to nothing leaves the range of
+// its integers: its sum says nothing of its distance, whatever its second byte says.
+TEST(Filters, RowsThatRoundToNothingBesideAnOutlier) {
+  Rng rng(31);
+  for (const std::string& set : instruction_sets())
+    for (const std::int64_t pairs : {6, 40, 300})
+      for (const std::int64_t d : {16, 256, 300}) {
+        const double outlier = std::pow(10.0, static_cast<double>(rng.between(1, 5)));
+        std::vector<double> values(static_cast<std::size_t>(2 * pairs * d)), near(static_cast<std::size_t>(3 * d));
+        for (std::int64_t i = 0; i < pairs; ++i)
+          for (std::int64_t j = 0; j < d; ++j) {
+            const double value = rng.gauss() * (i == 0 ? outlier : 1);
+            values[static_cast<std::size_t>(i * d + j)] = value;
+            values[static_cast<std::size_t>((pairs + i) * d + j)] = -value;
+          }
+        for (std::int64_t j = 0; j < d; ++j) near[static_cast<std::size_t>(d + j)] = 1e-7 * rng.gauss();
+        near[static_cast<std::size_t>(2 * d + 3)] = 2.4e-7;
+        const Table corpus(DType::f32, 2 * pairs, d, values), queries(DType::f32, 3, d, near);
+        KnnOptions options;
+        options.run.instruction_set = set;
+        for (const char* filter : {"auto", "int8", "rotated"}) {
+          options.run.filter = filter;
+          const std::string text = std::string(filter) + " " + set + " d=" + std::to_string(d);
+          const Corpus kept(corpus.points(), {.run = options.run});
+          for (const std::int64_t k : {1, 2, 5, 11}) {
+            options.k = k;
+            const Neighbors want = scanned(corpus, queries, options);
+            EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << text << " kept";
+            EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << text;
+            vicinal::RangeOptions range{.search = options};
+            const double radius = want.distance(0, k - 1);
+            const vicinal::CsrNeighbors got = kept.range_search(queries.points(), radius, range);
+            range.search.run.filter = "canonical";
+            const vicinal::CsrNeighbors all = vicinal::range_search(corpus.points(), queries.points(), radius, range);
+            ASSERT_EQ(got.entries(), all.entries()) << text << " range";
+            EXPECT_TRUE(std::equal(got.ids(), got.ids() + got.entries(), all.ids())) << text << " range";
+          }
+        }
+      }
+}
+
+// Scaled to the size of the others such a row is infinite, and a sum of its columns is no number.
+TEST(Filters, ARowBeyondFp64WhereOthersAreRotated) {
+  Rng rng(32);
+  for (const std::string& set : instruction_sets())
+    for (const Metric metric : {Metric::euclidean, Metric::inner_product})
+      for (const std::int64_t d : {16, 64, 300}) {
+        const std::int64_t n = 600;
+        std::vector<double> values(static_cast<std::size_t>(n * d));
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = 1e-100 * rng.gauss() * (static_cast<std::int64_t>(i) % d % 13 == 5 ? 300 : 1);
+        std::fill_n(values.begin() + 123 * d, d, 1e250);
+        const Table corpus(DType::f64, n, d, values),
+            queries(DType::f64, 5, d, std::vector<double>(values.begin(), values.begin() + 5 * d));
+        KnnOptions options;
+        options.metric = metric;
+        options.k = 20;
+        options.run.instruction_set = set;
+        const Neighbors want = scanned(corpus, queries, options);
+        options.run.filter = "rotated";
+        const std::string text = std::string(metric_name(metric)) + " " + set + " d=" + std::to_string(d);
+        const Corpus kept(corpus.points(), {.metric = metric, .run = options.run});
+        EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << text << " kept";
+        EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << text;
+      }
+}
+
 TEST(Filters, GroupsOfRowsWithFewColumns) {
   Rng rng(13);
   for (const Data& data : all_data)

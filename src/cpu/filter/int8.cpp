@@ -2,12 +2,21 @@
 #include "cpu/filter/int8.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t speculation_reserve = 2;       // rows ranked for each that a speculative threshold covers
 constexpr double largest_negligible_error = 0x1p-12;  // of the norms; integral data has next to none
+
+/// What the sum of a row that was not excluded says of its distance: nothing, which is less than any, where its bias is held in its range. Such a
+/// t has no upper bound (int8_upper, second_upper).
+float t_of(std::int32_t sum, std::int32_t bias, double unit, double shift) noexcept {
+  const bool held = std::abs(static_cast<double>(bias)) >= most_bias;
+  return held ? -std::numeric_limits<float>::infinity() : int8_distance(sum, unit, shift);
+}
 
 }  // namespace
 
@@ -99,8 +108,9 @@ void Int8Filter::filter_symmetric_tile(const std::int32_t* panels, int query_pan
 void Int8Filter::on_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
   auto& filter = *static_cast<Int8Filter*>(context);
   const double shift = filter.shift_of(query);
+  const std::int32_t* biases = filter.int8_.biases + std::int64_t{panel} * panel_rows;
   filter.append_rows(filter.tile_, query, panel, hits,
-                     [&](int lane) { return int8_distance(values[lane], filter.unit_, shift); });
+                     [&](int lane) { return t_of(values[lane], biases[lane], filter.unit_, shift); });
 }
 
 void Int8Filter::on_symmetric_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
@@ -110,8 +120,10 @@ void Int8Filter::on_symmetric_hit(void* context, int query, int panel, std::uint
 void Int8Filter::on_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
   const auto& tile = *static_cast<SymmetricTile*>(context);
   if (query >= tile.rows.block().queries) return;
-  tile.columns.append_as_columns(tile.rows.tile_, tile.rows.block().first + query, panel, hits,
-                                 [&](int lane) { return int8_distance(values[lane], tile.rows.unit_, 0); });
+  const std::int64_t row = tile.rows.block().first + query;
+  const std::int32_t bias = int8_bias(tile.rows.block().chunk.terms[row], tile.rows.inverse_unit_);
+  tile.columns.append_as_columns(tile.rows.tile_, row, panel, hits,
+                                 [&](int lane) { return t_of(values[lane], bias, tile.rows.unit_, 0); });
 }
 
 // Thresholds.
@@ -142,10 +154,11 @@ std::int64_t Int8Filter::bring_likely(int query, std::int64_t from) {
   if (candidates.threshold_distance < infinite) {
     // Without quantization errors, what is left of the bound is the estimate.
     const float estimate = threshold(block().model, candidates.threshold_distance, facts(query).square, {}, {});
-    likely = std::partition(begin, end, [&](const Slot& slot) { return slot.t <= estimate; }) - begin;
+    likely =
+        partition_by(begin, end, Slot{estimate, 0}, [](const Slot& a, const Slot& b) { return a.t <= b.t; }) - begin;
   }
   if (likely <= k) return likely;
-  std::nth_element(begin, begin + k, begin + likely, nearer);
+  select_nth(begin, begin + k, begin + likely, nearer);
   return k;
 }
 
@@ -157,7 +170,7 @@ void Int8Filter::tighten_by_nearest(int query) {
 }
 
 double Int8Filter::speculative_key(int query, std::int64_t rank) {
-  const QueryResult& result = this->result(query);
+  QueryResult& result = this->result(query);
   const Candidates& candidates = this->candidates(query);
   if (result.pool.count > 0) return speculative_key_of_pool(result.pool, rank);
   if (has_negligible_error(query)) {
@@ -224,7 +237,7 @@ void Int8Filter::rank_refined(int query) {
   if (result.pool.count == 0) tighten_by_refined(query);
   drop_excluded(query);
   if (result.matches == nullptr && k > 0 && candidates.count > k) {
-    std::nth_element(candidates.slots, candidates.slots + k, candidates.slots + candidates.count, nearer);
+    select_nth(candidates.slots, candidates.slots + k, candidates.slots + candidates.count, nearer);
     rank(query, 0, k);
     candidates.remove_first(k);
     candidates.refined = candidates.count;
