@@ -17,6 +17,11 @@ struct Entry {
 
 inline bool before(const Entry& a, const Entry& b) noexcept { return a.key < b.key || (a.key == b.key && a.id < b.id); }
 
+/// The same without a branch, for selections (core/nth.hpp).
+inline constexpr auto before_by_number = [](const Entry& a, const Entry& b) noexcept {
+  return (static_cast<int>(a.key < b.key) | (static_cast<int>(a.key == b.key) & static_cast<int>(a.id < b.id))) != 0;
+};
+
 /// The canonical value rounded once to the output type, widened back exactly, and folded.
 inline double fold_key(double canonical, DistanceType type, bool descends) noexcept {
   const double value = type == DistanceType::f32 ? static_cast<double>(static_cast<float>(canonical)) : canonical;

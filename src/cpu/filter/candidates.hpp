@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/bound.hpp"
+#include "core/nth.hpp"
 #include "cpu/isa/kernels.hpp"
 
 namespace vicinal::cpu {
@@ -40,7 +41,7 @@ struct Candidates {
   void append(float t, std::uint32_t position) noexcept { slots[count++] = {never_nan(t), position}; }
   /// Brings the `nearest` nearest of the first `among` slots to the front, the farthest of them last.
   void bring_nearest(std::int64_t nearest, std::int64_t among) noexcept {
-    std::nth_element(slots, slots + (nearest - 1), slots + among, nearer);
+    select_nth(slots, slots + (nearest - 1), slots + among, nearer);
   }
   /// Removes the first slots, whose rows were ranked.
   void remove_first(std::int64_t ranked) noexcept {
@@ -69,7 +70,8 @@ std::int64_t Candidates::compact_part(std::int64_t begin, std::int64_t end, std:
       known_tile = slot.tile();
       threshold_filter = threshold(static_cast<std::size_t>(known_tile));
     }
-    if (!(slot.t > threshold_filter)) slots[kept++] = slot;
+    slots[kept] = slot;  // which of them are kept cannot be guessed, so there is no branch
+    kept += slot.t > threshold_filter ? 0 : 1;
   }
   return kept;
 }

@@ -19,10 +19,9 @@ std::int64_t Speculation::rank() const noexcept {
                   static_cast<std::int64_t>(expected + deviations * std::sqrt(expected * (1 - seen_)) + rows_besides));
 }
 
-double speculative_key_of_pool(const Pool& pool, std::int64_t rank) noexcept {
+double speculative_key_of_pool(Pool& pool, std::int64_t rank) noexcept {
   if (pool.count < rank) return infinite;
-  std::nth_element(pool.entries, pool.entries + (rank - 1), pool.entries + pool.count,
-                   [](const Entry& a, const Entry& b) { return before(a, b); });
+  pool.bring_nearest(rank);
   return pool.entries[rank - 1].key;
 }
 

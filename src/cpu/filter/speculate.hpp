@@ -40,7 +40,7 @@ void speculate(Filter& filter, int query) {
 }
 
 /// A key that `rank` entries of the pool are within; infinity where it has fewer.
-double speculative_key_of_pool(const Pool& pool, std::int64_t rank) noexcept;
+double speculative_key_of_pool(Pool& pool, std::int64_t rank) noexcept;
 
 /// At least k rows are within the threshold of the query, which has met all rows.
 template <class Filter>

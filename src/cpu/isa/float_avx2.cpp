@@ -103,6 +103,7 @@ VICINAL_INLINE void store_part(double* p, int n, Vd v) { _mm256_maskstore_pd(p, 
 VICINAL_INLINE Vd fma(Vd a, Vd b, Vd c) { return _mm256_fmadd_pd(a, b, c); }
 VICINAL_INLINE Vd abs(Vd a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
 VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm256_max_pd(a, b); }
+VICINAL_INLINE Vd min(Vd a, Vd b) { return _mm256_min_pd(a, b); }
 VICINAL_INLINE Vd blend(Md m, Vd a, Vd b) { return _mm256_blendv_pd(a, b, _mm256_castsi256_pd(m)); }
 // x - x is 0 for every finite x and NaN for the rest.
 VICINAL_INLINE unsigned bad_lanes(Vd a) {
@@ -111,6 +112,13 @@ VICINAL_INLINE unsigned bad_lanes(Vd a) {
 }
 VICINAL_INLINE unsigned cmpgt(Vd a, Vd b) {
   return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)));
+}
+VICINAL_INLINE Md comes_before(Vd key, Vd row, Vd k, Vd r) {
+  const Vd tie = _mm256_and_pd(_mm256_cmp_pd(key, k, _CMP_EQ_OQ), _mm256_cmp_pd(row, r, _CMP_LT_OQ));
+  return _mm256_castpd_si256(_mm256_or_pd(_mm256_cmp_pd(key, k, _CMP_LT_OQ), tie));
+}
+VICINAL_INLINE Vd lane_up(Vd before, Vd v) {
+  return _mm256_shuffle_pd(_mm256_permute2f128_pd(before, v, 0x21), v, 0x5);
 }
 VICINAL_INLINE Vd rounded(Vd a) { return _mm256_cvtps_pd(_mm256_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store(float* p, Vd a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
@@ -145,6 +153,10 @@ VICINAL_INLINE Vd max_rows(const Vd* row) { return reduce<true>(row); }
 VICINAL_INLINE double largest(Vd a) {
   const __m128d two = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
   return _mm_cvtsd_f64(_mm_max_sd(two, _mm_unpackhi_pd(two, two)));
+}
+VICINAL_INLINE double smallest(Vd a) {
+  const __m128d two = _mm_min_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+  return _mm_cvtsd_f64(_mm_min_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
 // ---- elements to doubles ----

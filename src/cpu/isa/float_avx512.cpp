@@ -115,10 +115,18 @@ VICINAL_INLINE void store_part(double* p, int n, Vd v) { _mm512_mask_storeu_pd(p
 VICINAL_INLINE Vd fma(Vd a, Vd b, Vd c) { return _mm512_fmadd_pd(a, b, c); }
 VICINAL_INLINE Vd abs(Vd a) { return _mm512_abs_pd(a); }
 VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm512_max_pd(a, b); }
+VICINAL_INLINE Vd min(Vd a, Vd b) { return _mm512_min_pd(a, b); }
 VICINAL_INLINE Vd blend(Md m, Vd a, Vd b) { return _mm512_mask_blend_pd(m, a, b); }
 // Classes: quiet NaN, +infinity, -infinity, signalling NaN.
 VICINAL_INLINE unsigned bad_lanes(Vd a) { return _mm512_fpclass_pd_mask(a, 0x99); }
 VICINAL_INLINE unsigned cmpgt(Vd a, Vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ); }
+VICINAL_INLINE Md comes_before(Vd key, Vd row, Vd k, Vd r) {
+  const Md equal = _mm512_cmp_pd_mask(key, k, _CMP_EQ_OQ);
+  return _kor_mask8(_mm512_cmp_pd_mask(key, k, _CMP_LT_OQ), _mm512_mask_cmp_pd_mask(equal, row, r, _CMP_LT_OQ));
+}
+VICINAL_INLINE Vd lane_up(Vd before, Vd v) {
+  return _mm512_castsi512_pd(_mm512_alignr_epi64(_mm512_castpd_si512(v), _mm512_castpd_si512(before), 7));
+}
 VICINAL_INLINE Vd rounded(Vd a) { return _mm512_cvtps_pd(_mm512_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store(float* p, Vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store_part(float* p, int n, Vd a) {
@@ -155,6 +163,7 @@ VICINAL_INLINE Vd reduce(const Vd* row) {
 VICINAL_INLINE Vd sum_rows(const Vd* row) { return reduce<false>(row); }
 VICINAL_INLINE Vd max_rows(const Vd* row) { return reduce<true>(row); }
 VICINAL_INLINE double largest(Vd a) { return _mm512_reduce_max_pd(a); }
+VICINAL_INLINE double smallest(Vd a) { return _mm512_reduce_min_pd(a); }
 
 // ---- elements to doubles ----
 

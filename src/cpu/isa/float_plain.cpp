@@ -244,6 +244,32 @@ std::uint32_t near_sums(const NearArgs& a) {
   return near;
 }
 
+std::uint32_t least_lanes(const double* sums) {
+  double least = sums[0];
+  for (int i = 1; i < panel_rows; ++i) least = sums[i] < least ? sums[i] : least;
+  std::uint32_t lanes = 0;
+  for (int i = 0; i < panel_rows; ++i)
+    if (!(sums[i] > least)) lanes |= 1u << i;
+  return lanes;
+}
+
+void insert_nearest(const InsertArgs& a) {
+  double *const keys = a.nearest->keys, *const rows = a.nearest->rows;
+  for (int i = 0; i < a.count; ++i) {
+    const double key = a.keys[i], row = a.rows[i];
+    const auto comes_before = [&](int at) { return key < keys[at] || (key == keys[at] && row < rows[at]); };
+    int at = NearestFew::most;
+    for (; at > 0 && comes_before(at - 1); --at) {
+      if (at == NearestFew::most) continue;
+      keys[at] = keys[at - 1];
+      rows[at] = rows[at - 1];
+    }
+    if (at == NearestFew::most) continue;
+    keys[at] = key;
+    rows[at] = row;
+  }
+}
+
 std::int64_t first_bad(const double* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     if (!std::isfinite(values[i])) return i;

@@ -170,6 +170,22 @@ struct NearFns {
 };
 inline constexpr int near_widths[] = {2, 4, 8};
 
+/// The nearest rows of a query so far, few enough to be kept in registers: (key, row) ascending, rows as the integers that doubles hold exactly.
+struct NearestFew {
+  static constexpr int most = 16;
+  static constexpr double no_row = 0x1p53;  // of an absent entry, whose key is infinite
+  alignas(64) double keys[most], rows[most];
+};
+/// Puts `count` entries into the list, which keeps the first `most` of all.
+struct InsertArgs {
+  const double *keys, *rows;
+  int count;
+  NearestFew* nearest;
+};
+using InsertFn = void (*)(const InsertArgs&);
+/// Returns bit j where sums[j] of [panel_rows], none of them NaN, is the least.
+using LeastFn = std::uint32_t (*)(const double* sums);
+
 struct Kernels {
   const char* name;     // "plain", "avx2", "avx512"
   bool (*supported)();  // this CPU and this system can run it
@@ -188,6 +204,8 @@ struct Kernels {
   SecondInt8Fn second_row, second_query;
   LargestFn largest;
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
+  InsertFn insert_nearest;
+  LeastFn least_lanes;
 
   /// Tiles of the sum that a filter estimates; squares of differences come from products (core/bound.hpp).
   constexpr TileFn tile_of(Sum sum) const noexcept {
@@ -204,7 +222,8 @@ struct Kernels {
   /// does not compile until it is named here.
   consteval bool complete() const {
     const auto& [called, runs, fma, lanes, products, magnitudes, largests, sums, shifted, self, squares, totals,
-                 conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes] = *this;
+                 conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes,
+                 insertion, least] = *this;
     static_cast<void>(fma), static_cast<void>(lanes);
     bool tiles = true;
 #define METRIC(metric, ...) \
@@ -213,7 +232,7 @@ struct Kernels {
 #undef METRIC
     return tiles &&
            all_set(called, runs, products, magnitudes, largests, sums, shifted, self, squares, totals, conversions,
-                   rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes);
+                   rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes, insertion, least);
   }
   /// The kernels with which src/prepare reads rows.
   operator RowKernels() const noexcept {  // NOLINT(google-explicit-constructor): a table is one of row kernels, too

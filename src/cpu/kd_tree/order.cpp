@@ -2,10 +2,13 @@
 // threads at once, smaller ones by a thread each.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 
+#include "core/nth.hpp"
 #include "cpu/kd_tree/box.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
+#include "select/ordered.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -14,12 +17,15 @@ constexpr std::int64_t serial_rows = 4096;           // parts this small are one
 constexpr std::int64_t together_rows = 65536;        // larger parts are split by all threads
 constexpr std::int64_t sampled = 1024, around = 64;  // rows that say where the median is, and how far off it may be
 
-/// A row by the column that is split.
+/// A row by its value of the column that is split, as an integer in the same order (select/ordered.hpp).
 struct ByColumn {
-  double x;
-  std::uint32_t row;
-  bool operator<(const ByColumn& other) const noexcept { return x < other.x || (x == other.x && row < other.row); }
+  std::uint64_t value, row;
+  static ByColumn of(double value, std::uint32_t row) noexcept {
+    return {ordered<ValueType::f64>(std::bit_cast<std::uint64_t>(value), false), row};
+  }
+  bool operator<(const ByColumn& other) const noexcept { return before_pair(value, row, other.value, other.row); }
 };
+constexpr auto earlier = [](const ByColumn& a, const ByColumn& b) { return a < b; };
 
 struct Part {
   std::int64_t begin, end;
@@ -75,13 +81,13 @@ class Splitter {
   }
   void fill(Part part, std::int64_t column) noexcept {
     for (std::int64_t i = part.begin; i < part.end; ++i)
-      by_column_[i] = {points_[order_[i] * dims_ + column], order_[i]};
+      by_column_[i] = ByColumn::of(points_[order_[i] * dims_ + column], order_[i]);
   }
 
   void arrange(Part part, std::int64_t middle) {
     fill(part, box_of(part).widest(dims_));
-    std::nth_element(by_column_.data() + part.begin, by_column_.data() + middle, by_column_.data() + part.end);
-    for (std::int64_t i = part.begin; i < part.end; ++i) order_[i] = by_column_[i].row;
+    select_nth(by_column_.data() + part.begin, by_column_.data() + middle, by_column_.data() + part.end, earlier);
+    for (std::int64_t i = part.begin; i < part.end; ++i) order_[i] = static_cast<std::uint32_t>(by_column_[i].row);
   }
 
   /// Every block sorts its rows into those before two values that a sample says are around the median, between them, and after; the median is
@@ -125,10 +131,10 @@ class Splitter {
     });
     for (std::size_t s = 0; s < 3; ++s)
       if (bounds[s] < middle && middle < bounds[s + 1])
-        std::nth_element(moved_.data() + bounds[s], moved_.data() + middle, moved_.data() + bounds[s + 1]);
+        select_nth(moved_.data() + bounds[s], moved_.data() + middle, moved_.data() + bounds[s + 1], earlier);
     thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
       const Part rows = block(b);
-      for (std::int64_t i = rows.begin; i < rows.end; ++i) order_[i] = moved_[i].row;
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) order_[i] = static_cast<std::uint32_t>(moved_[i].row);
     });
   }
 
@@ -136,7 +142,7 @@ class Splitter {
     std::array<ByColumn, sampled> sample;
     for (std::int64_t i = 0; i < sampled; ++i) {
       const std::uint32_t row = order_[part.begin + i * part.size() / sampled];
-      sample[static_cast<std::size_t>(i)] = {points_[row * dims_ + column], row};
+      sample[static_cast<std::size_t>(i)] = ByColumn::of(points_[row * dims_ + column], row);
     }
     std::sort(sample.begin(), sample.end());
     const std::int64_t rank = (middle - part.begin) * sampled / part.size();

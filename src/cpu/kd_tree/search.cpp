@@ -1,8 +1,10 @@
 // See search.hpp.
 #include "cpu/kd_tree/search.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
 
 #include "core/canonical.hpp"
 #include "prepare/check.hpp"
@@ -25,6 +27,9 @@ class Walk {
     const Sum sum = filter_sum_of(spec_.metric);
     rows_ = batch.kernels.near_rows[width].of(sum);
     boxes_ = batch.kernels.near_boxes[width].of(sum);
+    insert_ = batch.kernels.insert_nearest;
+    least_ = batch.kernels.least_lanes;
+    root_ = row_of(spec_.metric).finish == Finish::root;
   }
 
   void search(const double* query, std::int64_t number, QueryResult& result) {
@@ -33,10 +38,13 @@ class Walk {
     result_ = &result;
     threshold_sum_ = sum_of_key(result.matches != nullptr ? result.threshold_key : result.pool.worst.key);
     visited_ = 0;
+    in_registers_ = result.matches == nullptr && result.pool.k > 0 && result.pool.k <= NearestFew::most;
+    if (in_registers_) load_nearest();
     if (!tree_.levels.empty()) descend(static_cast<int>(tree_.levels.size()) - 1, 0);
     result.passed += visited_;
     result.ranked += visited_;
     if (result.matches != nullptr) return;
+    if (in_registers_) store_nearest();
     if (result.pool.k > most_sorted) result.pool.trim();
     result.threshold_key = result.pool.worst.key;
   }
@@ -50,12 +58,13 @@ class Walk {
     std::uint32_t near =
         boxes_({query_, boxes.low.data() + node * node_, boxes.high.data() + node * node_, threshold_sum_, sums});
     near &= 0xFFFFFFFFu >> (KdTree::fan - used);
+    std::fill(sums + used, sums + KdTree::fan, infinite);
     while (near != 0) {
-      int nearest = std::countr_zero(near);
-      for (std::uint32_t rest = near & (near - 1); rest != 0; rest &= rest - 1)
-        if (const int i = std::countr_zero(rest); sums[i] < sums[nearest]) nearest = i;
+      // Boxes that were not near are farther than those that were; one that was visited is infinitely far from here on.
+      const int nearest = std::countr_zero(least_(sums) & near);
       if (sums[nearest] > threshold_sum_) return;
       near &= ~(1u << nearest);
+      sums[nearest] = infinite;
       const std::int64_t child = node * KdTree::fan + nearest;
       level == 0 ? rank(child) : descend(level - 1, child);
     }
@@ -75,17 +84,51 @@ class Walk {
     std::uint32_t near = rows_({query_, tree_.rows.data() + leaf * node_, nullptr, threshold_sum_, sums});
     near &= 0xFFFFFFFFu >> (KdTree::fan - used);
     if (near == 0) return;
+    if (in_registers_) return insert(near, begin, sums);
     for (; near != 0; near &= near - 1) {
       const int lane = std::countr_zero(near);
       if (sums[lane] > threshold_sum_) continue;
       const std::int64_t row = chunk_.first + tree_.order[begin + lane];
-      if (spec_.filter.allows(number_, row))
-        take({fold_key(canonical_value(spec_.metric, sums[lane], 0, 0), spec_.type, false), spec_.first_id + row});
+      if (spec_.filter.allows(number_, row)) take({key_of(sums[lane]), spec_.first_id + row});
     }
     Pool& pool = result_->pool;
     if (result_->matches != nullptr || pool.k <= most_sorted) return;
     pool.tighten();
     threshold_sum_ = sum_of_key(pool.worst.key);
+  }
+
+  double key_of(double sum) const noexcept {
+    return fold_key(root_ ? std::sqrt(sum) : sum, spec_.type, false);  // canonical_value, looked up once
+  }
+
+  /// The same of few, whose pool is a list in registers while the query goes down the tree.
+  void insert(std::uint32_t near, std::int64_t begin, const double* sums) {
+    double keys[KdTree::fan], rows[KdTree::fan];
+    int count = 0;
+    for (; near != 0; near &= near - 1) {
+      const int lane = std::countr_zero(near);
+      const std::int64_t row = chunk_.first + tree_.order[begin + lane];
+      keys[count] = key_of(sums[lane]);
+      rows[count] = static_cast<double>(row);
+      count += spec_.filter.allows(number_, row) ? 1 : 0;
+    }
+    insert_({keys, rows, count, &nearest_});
+    threshold_sum_ = sum_of_key(nearest_.keys[result_->pool.k - 1]);
+  }
+  void load_nearest() noexcept {
+    const Pool& pool = result_->pool;
+    for (int i = 0; i < NearestFew::most; ++i) {
+      const bool present = i < pool.count;
+      nearest_.keys[i] = present ? pool.entries[i].key : infinite;
+      nearest_.rows[i] = present ? static_cast<double>(pool.entries[i].id - spec_.first_id) : NearestFew::no_row;
+    }
+  }
+  void store_nearest() noexcept {
+    Pool& pool = result_->pool;
+    pool.count = 0;
+    for (std::int64_t i = 0; i < pool.k && nearest_.rows[i] != NearestFew::no_row; ++i)
+      pool.entries[pool.count++] = {nearest_.keys[i], spec_.first_id + static_cast<std::int64_t>(nearest_.rows[i])};
+    if (pool.full()) pool.worst = pool.entries[pool.k - 1];
   }
 
   void take(const Entry& entry) {
@@ -101,6 +144,11 @@ class Walk {
   ThreadPool& thread_pool_;
   const std::int64_t node_;  // doubles of a node or leaf
   NearFn rows_, boxes_;
+  InsertFn insert_;
+  LeastFn least_;
+  bool root_;  // the metric is the root of its sum
+  NearestFew nearest_;
+  bool in_registers_ = false;  // nearest_ has the query's nearest, and its pool has them later
   const double* query_ = nullptr;
   std::int64_t number_ = 0;
   QueryResult* result_ = nullptr;
@@ -132,18 +180,22 @@ void KdTreeQueries::prepare(const Kernels& kernels, const SearchSpec& spec, cons
   width_ = kd_tree_width(dims);
   grow(points_, count * width_);
   given.resize(rows.size());
-  std::vector<std::int64_t> ordered(rows.size());
+  // Rows ascend, so that those of a run need no copy to be told apart.
+  const bool run = count > 0 && rows.back() - rows.front() == count - 1;
+  const std::int64_t first = run ? rows.front() : 0;
+  std::vector<std::int64_t> ordered(run ? 0 : rows.size());
+  std::int64_t* const row_at = run ? rows.data() : ordered.data();
   thread_pool.for_each(pieces, [&](std::int64_t piece, int) {
     for (std::int64_t i = piece * loaded_at_once; i < std::min(count, (piece + 1) * loaded_at_once); ++i) {
       const std::uint32_t from = order[i];
       given[static_cast<std::size_t>(i)] = from;
-      ordered[static_cast<std::size_t>(i)] = rows[from];
+      row_at[i] = run ? first + from : rows[from];
       double* to = points_.data() + i * width_;
       std::copy_n(points.data() + from * dims, dims, to);
       std::fill(to + dims, to + width_, 0.0);
     }
   });
-  rows = std::move(ordered);
+  if (!run) rows = std::move(ordered);
 }
 
 void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries) {

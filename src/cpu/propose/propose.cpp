@@ -148,6 +148,7 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   const Precision first = first_precision(problem, run, proof, set);
   proposal.techniques.kd_tree = takes_tree(problem, run, proof);
   proposal.techniques.bit_counts = takes_bit_counts(problem, run, proof);
+  proposal.cascade.reserve(std::size(host_precisions));
   for (const HostPrecision& one : host_precisions) {
     const bool filtered = !proposal.techniques.kd_tree && problem.has_rows_of(one.precision);
     if (one.precision >= first && (filtered || !has_filter(one.precision)))

@@ -12,10 +12,7 @@ namespace vicinal::cpu {
 
 bool UnderflowCount::underflowed(const Entry& entry) {
   const SearchSpec& spec = batch_.spec;
-  const double normal = spec.type == DistanceType::f64 ? std::numeric_limits<double>::min()
-                                                       : static_cast<double>(std::numeric_limits<float>::min());
   if (std::isinf(entry.key)) report_infinite(spec, entry.key < 0 ? ListEnd::nearest : ListEnd::farthest);
-  if (!(std::fabs(entry.key) < normal) || spec.type == DistanceType::u32) return false;
   if (entry.key != 0) return true;
   if (needs_norms(spec.metric) || spec.type != DistanceType::f32) return false;
   if (!ranker_) ranker_.emplace(batch_.ranker(thread_)).start(batch_.row(query_), batch_.facts(query_));

@@ -1,5 +1,7 @@
 // OUTPUT: the splits of each query are joined, and its answer and its bounds are written.
 #pragma once
+#include <cmath>
+#include <limits>
 #include <optional>
 
 #include "cpu/rerank/batch.hpp"
@@ -40,16 +42,28 @@ class Output {
 class UnderflowCount {
  public:
   UnderflowCount(const SearchBatch& batch, std::int64_t query, int thread)
-      : batch_(batch), query_(query), thread_(thread) {}
+      : batch_(batch), query_(query), thread_(thread), normal_(least_normal(batch.spec.type)) {}
   /// Throws RangeError for a distance that is infinite.
-  void add(const Entry& entry) { count_ += static_cast<std::int64_t>(underflowed(entry)); }
+  void add(const Entry& entry) {
+    const double size = std::fabs(entry.key);
+    if (size >= normal_ && size < infinite) return;
+    count_ += static_cast<std::int64_t>(underflowed(entry));
+  }
   std::int64_t count() const noexcept { return count_; }
 
  private:
+  /// Counts of bits do not underflow.
+  static double least_normal(DistanceType type) noexcept {
+    if (type == DistanceType::u32) return 0;
+    return type == DistanceType::f64 ? std::numeric_limits<double>::min()
+                                     : static_cast<double>(std::numeric_limits<float>::min());
+  }
+  /// Of an entry that is infinite, subnormal or zero.
   bool underflowed(const Entry& entry);
   const SearchBatch& batch_;
   std::int64_t query_, count_ = 0;
   int thread_;
+  double normal_;
   std::optional<Ranker> ranker_;  // made when it is first needed, which is seldom
 };
 

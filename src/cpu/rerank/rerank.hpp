@@ -6,6 +6,7 @@
 
 #include "core/buffer.hpp"
 #include "core/key.hpp"
+#include "core/nth.hpp"
 #include "cpu/prepare/prepare.hpp"
 
 namespace vicinal::cpu {
@@ -38,10 +39,13 @@ struct Pool {
   void trim() noexcept {
     if (count < k) return;
     if (k == 0) return void(count = 0);  // none was eligible when rows were counted, and by now some are
-    std::nth_element(entries, entries + (k - 1), entries + count,
-                     [](const Entry& a, const Entry& b) { return before(a, b); });
+    bring_nearest(k);
     count = k;
     worst = entries[k - 1];
+  }
+  /// Brings the `nearest` best to the front, the last of them last.
+  void bring_nearest(std::int64_t nearest) noexcept {
+    select_nth(entries, entries + (nearest - 1), entries + count, before_by_number);
   }
   void sort() noexcept {
     std::sort(entries, entries + count, [](const Entry& a, const Entry& b) { return before(a, b); });

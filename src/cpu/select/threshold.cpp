@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/nth.hpp"
 #include "core/parallel.hpp"
 #include "cpu/select/output.hpp"
 #include "select/ordered.hpp"
@@ -36,9 +37,7 @@ struct Wide {
   static Wide of(std::uint64_t key, std::uint64_t position) { return {key, position}; }
   std::uint64_t key() const { return key_; }
   std::int64_t position() const { return static_cast<std::int64_t>(position_); }
-  friend bool operator<(const Wide& a, const Wide& b) {
-    return a.key_ < b.key_ || (a.key_ == b.key_ && a.position_ < b.position_);
-  }
+  friend bool operator<(const Wide& a, const Wide& b) { return before_pair(a.key_, a.position_, b.key_, b.position_); }
 };
 
 constexpr int bucket_bits = 10;
@@ -60,15 +59,21 @@ Cut cut_of(std::span<const Packed> items) {
   return {low, high};
 }
 
+template <class Item>
+void bring_smallest(std::span<Item> items, std::int64_t k) {
+  select_nth(items.data(), items.data() + (k - 1), items.data() + items.size(),
+             [](const Item& a, const Item& b) { return a < b; });
+}
+
 /// Moves the k smallest to the front, in no order; returns the largest of them.
 Wide keep_smallest(std::span<Wide> items, std::int64_t k, std::vector<Wide>& /*scratch*/) {
-  std::nth_element(items.begin(), items.begin() + (k - 1), items.end());
+  bring_smallest(items, k);
   return items[static_cast<std::size_t>(k - 1)];
 }
 /// By counting how many fall into each bucket: only that of the k-th is looked into.
 Packed keep_smallest(std::span<Packed> items, std::int64_t k, std::vector<Packed>& scratch) {
   if (std::ssize(items) <= few) {
-    std::nth_element(items.begin(), items.begin() + (k - 1), items.end());
+    bring_smallest(items, k);
     return items[static_cast<std::size_t>(k - 1)];
   }
   const Cut cut = cut_of(items);
@@ -80,7 +85,7 @@ Packed keep_smallest(std::span<Packed> items, std::int64_t k, std::vector<Packed
   scratch.clear();
   for (const Packed& item : items)
     if (cut.of(item.packed_key) == bucket) scratch.push_back(item);
-  std::nth_element(scratch.begin(), scratch.begin() + (wanted - 1), scratch.end());
+  bring_smallest(std::span<Packed>(scratch), wanted);
   const Packed last = scratch[static_cast<std::size_t>(wanted - 1)];
   std::size_t kept = 0;
   for (const Packed item : items) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/strings.hpp"
+#include "core/nth.hpp"
 
 namespace vicinal::cpu {
 
@@ -51,8 +52,7 @@ class StringPool {
   void cut() {
     const auto k = static_cast<std::size_t>(spec_.k);
     if (found_.size() < k) return;
-    const auto last = found_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-    std::nth_element(found_.begin(), last, found_.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
+    select_nth(found_.data(), found_.data() + k - 1, found_.data() + found_.size(), before_by_number);
     found_.resize(k);
     limit_ = found_[k - 1];
   }

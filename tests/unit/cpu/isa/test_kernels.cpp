@@ -3,6 +3,7 @@
 // so a read or write past an end is a crash.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -217,6 +218,50 @@ TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
 }
 
 // ---- few columns: sums of 32 rows or boxes at a time ----
+
+TEST_P(KernelTest, TheLeastOfTheBoxesOfANode) {
+  std::mt19937_64 random(6);
+  for (int turn = 0; turn < 200; ++turn) {
+    Guarded<double> sums(panel_rows);
+    for (double& sum : sums) {
+      sum = turn % 3 == 0 ? static_cast<double>(random() % 4) : std::ldexp(static_cast<double>(random()), -64);
+      if (turn % 4 == 1 && random() % 2 == 0) sum = HUGE_VAL;
+      if (turn == 5) sum = HUGE_VAL;
+    }
+    const double least = *std::min_element(sums.begin(), sums.end());
+    const std::uint32_t lanes = kernels().least_lanes(sums.data());
+    for (int i = 0; i < panel_rows; ++i) EXPECT_EQ(lanes >> i & 1, sums[i] == least ? 1u : 0u) << kernels().name;
+  }
+}
+
+TEST_P(KernelTest, EntriesAreKeptInOrder) {
+  std::mt19937_64 random(7);
+  using Entries = std::vector<std::pair<double, double>>;
+  for (int turn = 0; turn < 300; ++turn) {
+    NearestFew nearest;
+    Entries want(NearestFew::most, {HUGE_VAL, NearestFew::no_row});
+    for (int i = 0; i < NearestFew::most; ++i) {
+      nearest.keys[i] = HUGE_VAL;
+      nearest.rows[i] = NearestFew::no_row;
+    }
+    for (int leaf = 0; leaf < 4; ++leaf) {
+      std::vector<double> keys, rows;
+      for (std::uint64_t i = random() % 33; i > 0; --i) {
+        const bool few = turn % 2 == 0;  // keys, so that rows decide
+        keys.push_back(turn % 7 == 3 && random() % 3 == 0 ? HUGE_VAL
+                                                          : static_cast<double>(random() % (few ? 3 : 1000)));
+        rows.push_back(static_cast<double>(random() % 100'000));
+        want.emplace_back(keys.back(), rows.back());
+      }
+      kernels().insert_nearest({keys.data(), rows.data(), static_cast<int>(keys.size()), &nearest});
+      std::sort(want.begin(), want.end());
+      want.resize(NearestFew::most);
+      for (int i = 0; i < NearestFew::most; ++i)
+        ASSERT_EQ(std::pair(nearest.keys[i], nearest.rows[i]), want[static_cast<std::size_t>(i)])
+            << kernels().name << ", place " << i;
+    }
+  }
+}
 
 TEST_P(KernelTest, SumsOfRowsAndBoxesOfFewColumns) {
   Random random(5);
