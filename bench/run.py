@@ -27,6 +27,7 @@ import vicinal
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results" / "knn.csv"
+SETTLE_S = 0.05
 FIELDS = ["date", "commit", "machine", "threads", "case", "Q", "n", "d", "k", "data", "engine", "call", "median_s", "best_s",
           "share_of_peak", "recall"]
 
@@ -151,10 +152,12 @@ def commit():
 
 
 def timed_in_turn(calls, repeat):
-    """name -> its seconds, and name -> its last answer: every call once a round, so that a slow minute is shared by all."""
+    """name -> its seconds, and name -> its last answer: every call once a round, so that a slow minute is shared by all. Between two of them
+    threads that spin for a while after a loop, as OpenMP's do, give up the cores."""
     times, answers = {name: [] for name in calls}, {}
     for _ in range(repeat):
         for name, call in calls.items():
+            time.sleep(SETTLE_S)
             start = time.perf_counter()
             answers[name] = call()
             times[name].append(time.perf_counter() - start)

@@ -64,7 +64,7 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
   const auto block = [](std::int64_t begin) { return static_cast<std::size_t>(begin / block_rows); };
   std::vector<Box> boxes(static_cast<std::size_t>(blocks));
   thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) boxes[block(begin)].take(points + i * dims, points + i * dims, dims);
+    boxes[block(begin)] = box_of(begin, end, dims, [&](std::int64_t i) { return points + i * dims; });
   });
   for (const Box& one : boxes) boxes.front().take(one.low, one.high, dims);
   const Cells cells(boxes.front(), dims);

@@ -17,6 +17,9 @@ constexpr std::int64_t serial_rows = 4096;           // parts this small are one
 constexpr std::int64_t together_rows = 65536;        // larger parts are split by all threads
 constexpr std::int64_t sampled = 1024, around = 64;  // rows that say where the median is, and how far off it may be
 
+// A box is measured again after so many cuts: where rows are in clusters it is smaller than what cuts leave.
+constexpr int box_cuts = 2;
+
 /// A row by its value of the column that is split, as an integer in the same order (select/ordered.hpp).
 struct ByColumn {
   std::uint64_t value, row;
@@ -29,6 +32,8 @@ constexpr auto earlier = [](const ByColumn& a, const ByColumn& b) { return a < b
 
 struct Part {
   std::int64_t begin, end;
+  Box box = {};             // around its rows, as it was measured and has been cut since
+  int cuts = box_cuts + 1;  // since it was measured; more than box_cuts: it must be
   std::int64_t size() const noexcept { return end - begin; }
   /// Where it is split: about the middle, between whole runs.
   std::int64_t middle() const noexcept {
@@ -46,16 +51,18 @@ class Splitter {
   /// Splits the part; it keeps what comes first, and what comes after is returned.
   Part split(Part& part) {
     thread_pool_.poll(0);
-    const std::int64_t middle = part.middle();
-    arrange(part, middle);
-    return halves(part, middle);
+    if (part.cuts > box_cuts) measured(part, box_of_part(part));
+    const std::int64_t middle = part.middle(), column = part.box.widest(dims_);
+    arrange(part, middle, column);
+    return halves(part, middle, column);
   }
   /// The same by all threads.
   Part split_together(Part& part) {
     thread_pool_.poll(0);
-    const std::int64_t middle = part.middle();
-    arrange_together(part, middle);
-    return halves(part, middle);
+    if (part.cuts > box_cuts) measured(part, box_by_all_threads(part));
+    const std::int64_t middle = part.middle(), column = part.box.widest(dims_);
+    arrange_together(part, middle, column);
+    return halves(part, middle, column);
   }
   void split_all(Part part) {
     while (part.size() > KdTree::fan) {
@@ -66,43 +73,56 @@ class Splitter {
   }
 
  private:
-  static Part halves(Part& part, std::int64_t middle) noexcept {
-    const Part after{middle, part.end};
-    part.end = middle;
+  ByColumn of_row(std::uint32_t row, std::int64_t column) const noexcept {
+    return ByColumn::of(points_[row * dims_ + column], row);
+  }
+  Part halves(Part& part, std::int64_t middle, std::int64_t column) const noexcept {
+    Part after = part;
+    after.begin = part.end = middle;
+    after.box.low[column] = part.box.high[column] = points_[order_[middle] * dims_ + column];
+    after.cuts = ++part.cuts;
     return after;
   }
-  Box box_of(Part part) const noexcept {
-    Box box;
-    for (std::int64_t i = part.begin; i < part.end; ++i) {
-      const double* point = points_ + order_[i] * dims_;
-      box.take(point, point, dims_);
-    }
-    return box;
+  static void measured(Part& part, const Box& box) noexcept {
+    part.box = box;
+    part.cuts = 0;
   }
-  void fill(Part part, std::int64_t column) noexcept {
-    for (std::int64_t i = part.begin; i < part.end; ++i)
-      by_column_[i] = ByColumn::of(points_[order_[i] * dims_ + column], order_[i]);
+  Box box_of_part(const Part& part) const noexcept {
+    return box_of(part.begin, part.end, dims_, [&](std::int64_t i) { return points_ + order_[i] * dims_; });
+  }
+  void fill(const Part& part, std::int64_t column) noexcept {
+    constexpr std::int64_t ahead = 32;  // rows of a part lie all over memory
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      __builtin_prefetch(points_ + order_[std::min(i + ahead, part.end - 1)] * dims_ + column);
+      by_column_[i] = of_row(order_[i], column);
+    }
   }
 
-  void arrange(Part part, std::int64_t middle) {
-    fill(part, box_of(part).widest(dims_));
+  void arrange(const Part& part, std::int64_t middle, std::int64_t column) {
+    fill(part, column);
     select_nth(by_column_.data() + part.begin, by_column_.data() + middle, by_column_.data() + part.end, earlier);
     for (std::int64_t i = part.begin; i < part.end; ++i) order_[i] = static_cast<std::uint32_t>(by_column_[i].row);
   }
 
+  static std::int64_t blocks_of(const Part& part) noexcept { return (part.size() + block_rows - 1) / block_rows; }
+  static Part block_of(const Part& part, std::int64_t number) noexcept {
+    const std::int64_t begin = part.begin + number * block_rows;
+    return Part{begin, std::min(begin + block_rows, part.end)};
+  }
+  Box box_by_all_threads(const Part& part) {
+    std::vector<Box> boxes(static_cast<std::size_t>(blocks_of(part)));
+    thread_pool_.for_each(blocks_of(part), [&](std::int64_t number, int) {
+      boxes[static_cast<std::size_t>(number)] = box_of_part(block_of(part, number));
+    });
+    for (const Box& one : boxes) boxes.front().take(one.low, one.high, dims_);
+    return boxes.front();
+  }
+
   /// Every block sorts its rows into those before two values that a sample says are around the median, between them, and after; the median is
   /// looked for where it must be.
-  void arrange_together(Part part, std::int64_t middle) {
-    const std::int64_t blocks = (part.size() + block_rows - 1) / block_rows;
-    const auto block = [&](std::int64_t number) {
-      const std::int64_t begin = part.begin + number * block_rows;
-      return Part{begin, std::min(begin + block_rows, part.end)};
-    };
-    std::vector<Box> boxes(static_cast<std::size_t>(blocks));
-    thread_pool_.for_each(blocks, [&](std::int64_t b, int) { boxes[static_cast<std::size_t>(b)] = box_of(block(b)); });
-    for (const Box& one : boxes) boxes.front().take(one.low, one.high, dims_);
-    const std::int64_t column = boxes.front().widest(dims_);
-
+  void arrange_together(const Part& part, std::int64_t middle, std::int64_t column) {
+    const std::int64_t blocks = blocks_of(part);
+    const auto block = [&](std::int64_t number) { return block_of(part, number); };
     const auto [low, high] = around_median(part, middle, column);
     using Counts = std::array<std::int64_t, 3>;
     std::vector<Counts> at(static_cast<std::size_t>(blocks));
@@ -138,11 +158,11 @@ class Splitter {
     });
   }
 
-  std::pair<ByColumn, ByColumn> around_median(Part part, std::int64_t middle, std::int64_t column) const {
+  std::pair<ByColumn, ByColumn> around_median(const Part& part, std::int64_t middle, std::int64_t column) const {
     std::array<ByColumn, sampled> sample;
     for (std::int64_t i = 0; i < sampled; ++i) {
       const std::uint32_t row = order_[part.begin + i * part.size() / sampled];
-      sample[static_cast<std::size_t>(i)] = ByColumn::of(points_[row * dims_ + column], row);
+      sample[static_cast<std::size_t>(i)] = of_row(row, column);
     }
     std::sort(sample.begin(), sample.end());
     const std::int64_t rank = (middle - part.begin) * sampled / part.size();
