@@ -193,6 +193,7 @@ def measure(name, shape, threads, repeat, peak, kernels):
             answers[forced], times[forced] = recall(other.ids(), truth), []
         for _ in range(repeat):
             for engine, call in found.items():
+                time.sleep(SETTLE_S)
                 start = time.perf_counter()
                 call()
                 times[engine].append(time.perf_counter() - start)
