@@ -51,18 +51,21 @@ class Corpus {
   /// A corpus that save() wrote: rows mapped, prepared again. Throws IoError, FormatError, VersionError before anything
   /// is allocated for what the file claims, and what the constructor throws.
   static Corpus open(const std::string& path, const OpenOptions& options = {});
-  /// Rows, metric and rule for degenerate rows in one checksummed file (docs/file-format.md); the old file or the new one
-  /// is there whenever the machine stops. Throws IoError, Unsupported (a suffix other than .vicinal).
+  /// Rows, metric and rule for degenerate rows in one checksummed file (docs/file-format.md); the old file or the new
+  /// one is there whenever the machine stops. Throws IoError, Unsupported (a suffix other than .vicinal).
   void save(const std::string& path) const;
 
-  /// The bytes of that file, to send them to another process, say. Throws OutOfMemory, DeviceError (rows in memory of a device).
+  /// The bytes of that file, to send them to another process, say. Throws OutOfMemory, DeviceError (rows in memory of a
+  /// device).
   SavedBytes saved() const;
-  /// A corpus of such bytes, which are borrowed unless `options.copy`, and must then outlive the corpus unchanged. Throws as above.
+  /// A corpus of such bytes, which are borrowed unless `options.copy`, and must then outlive the corpus unchanged.
+  /// Throws as above.
   static Corpus open(std::span<const std::byte> saved, const OpenOptions& options = {});
 
   Neighbors knn(const Points& queries, const KnnOptions& options = {}) const;
   Report knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options = {}) const;
-  /// The functions of the same names over these rows: the same bits, the same errors, and rows that are prepared already.
+  /// The functions of the same names over these rows: the same bits, the same errors, and rows that are prepared
+  /// already.
   Neighbors knn_graph(const GraphOptions& options = {}) const;
   CsrNeighbors range_search(const Points& queries, double radius, const RangeOptions& options = {}) const;
   Verdict verify(const Points& queries, const Claim& claim, const VerifyOptions& options = {}) const;

@@ -34,11 +34,11 @@ class Elements {
   std::int64_t copied_bytes_ = 0;
 };
 
-/// `values` as rows of element_type(values.type). The six types of DType are seen in place; integers are converted once,
-/// by run.threads threads, into one dense array, and nothing is allocated beyond it. `side` begins the messages:
+/// `values` as rows of element_type(values.type). The six types of DType are seen in place; integers are converted
+/// once, by run.threads threads, into one dense array, and nothing is allocated beyond it. `side` begins the messages:
 /// "corpus", a path. `progress` may cancel; it hears of the rows done.
-/// Throws InvalidValue with row, column, value and count for integers beyond 2^53 that no f64 holds exactly, DeviceError
-/// for values in memory of a device, OutOfMemory, Cancelled.
+/// Throws InvalidValue with row, column, value and count for integers beyond 2^53 that no f64 holds exactly,
+/// DeviceError for values in memory of a device, OutOfMemory, Cancelled.
 Elements exact_elements(const Values& values, const std::string& side, const Execution& run = {},
                         const Progress& progress = nullptr);
 

@@ -1,5 +1,5 @@
-// The members of what a search reports, by name and in order: Python's objects and the command's JSON are made from these lists, and so may be
-// a program's own log.
+// The members of what a search reports, by name and in order: Python's objects and the command's JSON are made from
+// these lists, and so may be a program's own log.
 //
 //   vicinal::for_each_field(result.stats, [&](const char* name, const auto& value) { log[name] = value; });
 #pragma once

@@ -14,8 +14,8 @@
 namespace vicinal {
 
 /// Rows of a file, mapped where the format allows it; keeps the mapping alive. Cheap to copy.
-/// Integers of 16 to 64 bits become f32 or f64, exactly or not at all (elements.hpp). Files of ids (ivecs, ibin) are refused here: see
-/// read_result.
+/// Integers of 16 to 64 bits become f32 or f64, exactly or not at all (elements.hpp). Files of ids (ivecs, ibin) are
+/// refused here: see read_result.
 class Matrix {
  public:
   const Points& points() const noexcept { return points_; }
@@ -38,8 +38,9 @@ class Matrix {
   std::string path_, note_;
 };
 
-/// Is the first line of csv or tsv the names of columns? automatic: words are, and so are the integers 0 to d - 1 that pandas writes for
-/// columns without names, for d > 2, and for d = 2 where the second line has more than plain integers; but not where that line counts on.
+/// Is the first line of csv or tsv the names of columns? automatic: words are, and so are the integers 0 to d - 1 that
+/// pandas writes for columns without names, for d > 2, and for d = 2 where the second line has more than plain
+/// integers; but not where that line counts on.
 enum class Header : std::uint8_t { automatic, present, absent };
 
 struct ReadOptions {
@@ -82,10 +83,10 @@ struct ResultFile {
 };
 ResultFile read_result(const std::string& path, const std::string& distances_path = "");
 
-/// Writes ids and, where the format holds them (npz, bin, csv, tsv, hdf5) or `distances_path` is given (npy, fvecs, fbin),
-/// distances. Written beside, synced, renamed: a kill leaves the old file or the new one.
-/// ids above 2^31 - 1 in ivecs, ibin or bin: RangeError naming a format that can (u64bin, npy, npz). f64 distances in fvecs, fbin or bin:
-/// RangeError.
+/// Writes ids and, where the format holds them (npz, bin, csv, tsv, hdf5) or `distances_path` is given (npy, fvecs,
+/// fbin), distances. Written beside, synced, renamed: a kill leaves the old file or the new one.
+/// ids above 2^31 - 1 in ivecs, ibin or bin: RangeError naming a format that can (u64bin, npy, npz). f64 distances in
+/// fvecs, fbin or bin: RangeError.
 void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path = "");
 /// A graph: .npz holds a sparse matrix as scipy.sparse.load_npz reads it (data as returned, explicit zeros kept), .mtx
 /// the same as text; other formats take what write_neighbors gives them (CsrNeighbors has only the two).
@@ -95,14 +96,15 @@ void write_graph(const std::string& path, const CsrNeighbors& graph);
 void write_range(const std::string& path, const CsrNeighbors& result);
 /// What write_range wrote, npz or rangeres.
 CsrNeighbors read_range(const std::string& path);
-/// A selection: .npz (values, ids, payload), .csv and .tsv (columns id_0, ..., v_0, ... and p_0, ... in text that reads back as
-/// the same values), .npy (the ids alone). payload_type says what its items are; none: unsigned integers of their size.
+/// A selection: .npz (values, ids, payload), .csv and .tsv (columns id_0, ..., v_0, ... and p_0, ... in text that reads
+/// back as the same values), .npy (the ids alone). payload_type says what its items are; none: unsigned integers of
+/// their size.
 void write_selection(const std::string& path, const Selection& selection, std::optional<ValueType> payload_type = {});
 /// What a result is, for the checks that come before the work.
 enum class ResultKind : std::uint8_t { neighbors, graph, sparse_graph, range, selection };
 /// Throws exactly what write_neighbors would for these paths, before any work: unknown suffix, a folder
-/// that does not exist or cannot be written, a format that cannot hold `distances_path`. Of a selection, whose type is known
-/// when its values have been read: a format that cannot hold `values` either.
+/// that does not exist or cannot be written, a format that cannot hold `distances_path`. Of a selection, whose type is
+/// known when its values have been read: a format that cannot hold `values` either.
 void check_writable(const std::string& path, const std::string& distances_path = "",
                     ResultKind kind = ResultKind::neighbors, std::optional<ValueType> values = {});
 /// What lists of neighbours will be, before they are found.
@@ -110,7 +112,8 @@ struct ListsToWrite {
   std::int64_t rows = 0, k = 0, largest_id = 0;
   DistanceType type = DistanceType::f32;
 };
-/// Throws RangeError where the files that write_neighbors would write cannot hold such lists: what a search should not end with.
+/// Throws RangeError where the files that write_neighbors would write cannot hold such lists: what a search should not
+/// end with.
 void check_holds(const std::string& path, const std::string& distances_path, const ListsToWrite& lists);
 /// It returns whether two paths are one file, by any spelling, symbolic link or hard link, there or not yet.
 bool same_file(const std::string& a, const std::string& b);
@@ -118,11 +121,12 @@ bool same_file(const std::string& a, const std::string& b);
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 
-/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin, csv, tsv by suffix; the four with n and d in front have counts of
-/// 64 bits where 32 do not do.
+/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin, csv, tsv by suffix; the four with n
+/// and d in front have counts of 64 bits where 32 do not do.
 void write_matrix(const std::string& path, const Points& points);
 
-/// One string a line of a text file: UTF-8 (a byte order mark is skipped, LF or CR LF ends a line), or bytes between line feeds.
+/// One string a line of a text file: UTF-8 (a byte order mark is skipped, LF or CR LF ends a line), or bytes between
+/// line feeds.
 /// Throws IoError, FormatError naming line and byte, Unsupported for a suffix of files of numbers.
 StringList read_strings(const std::string& path, Encoding encoding = Encoding::utf8);
 

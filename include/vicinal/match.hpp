@@ -1,5 +1,5 @@
-// Matching of features: which rows of one image answer which rows of another, by the ratio of the best distance to the second
-// best, both ways or one way, exactly. For one pair of images or for thousands.
+// Matching of features: which rows of one image answer which rows of another, by the ratio of the best distance to the
+// second best, both ways or one way, exactly. For one pair of images or for thousands.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -25,18 +25,21 @@ struct MatchDistance {
   Metric metric = Metric::euclidean;  // not read where `angle`
   bool angle = false;
 };
-/// "angle", or the name of a metric of vectors. Throws InvalidArgument for others and for "inner_product", which is no distance.
+/// "angle", or the name of a metric of vectors. Throws InvalidArgument for others and for "inner_product", which is no
+/// distance.
 MatchDistance parse_match_distance(std::string_view name);
 
-/// one_way: each row of the first image is matched by itself. nearest: and is besides the nearest row to what it is matched with.
+/// one_way: each row of the first image is matched by itself. nearest: and is besides the nearest row to what it is
+/// matched with.
 /// tested: and both directions pass all tests.
 enum class Mutual : std::uint8_t { one_way, nearest, tested };
 /// "one_way", "nearest", "tested". Throws InvalidArgument for others.
 Mutual parse_mutual(std::string_view name);
 
-/// Which rows may match, by where their keypoints are. Rows of a pair are candidates of each other where their error is at most max_error, in binary64:
-/// of a homography H the distance of the second's keypoint from H applied to the first's; of a fundamental matrix F the root of Sampson's error,
-/// (y F x)^2 / (F x's and y F's first two squared). What the best and the second are is said of candidates alone.
+/// Which rows may match, by where their keypoints are. Rows of a pair are candidates of each other where their error is
+/// at most max_error, in binary64: of a homography H the distance of the second's keypoint from H applied to the
+/// first's; of a fundamental matrix F the root of Sampson's error, (y F x)^2 / (F x's and y F's first two squared).
+/// What the best and the second are is said of candidates alone.
 struct MatchGuide {
   enum class Model : std::uint8_t { anywhere, homography, fundamental };
   Model model = Model::anywhere;                         // all rows are candidates
@@ -112,15 +115,16 @@ class MatchDistances {
   DistanceType type_ = DistanceType::f32;
 };
 
-/// The matches of pairs of images, pair by pair: those of pair p are offsets[p] to offsets[p + 1], by ascending row of its first image.
+/// The matches of pairs of images, pair by pair: those of pair p are offsets[p] to offsets[p + 1], by ascending row of
+/// its first image.
 struct Matches {
   using Rows = std::array<std::int64_t, 2>;  // a row of the pair's first image, one of its second
 
   std::vector<std::int64_t> offsets = {0};
   MatchArray<Rows> rows;
   MatchDistances distances;
-  /// Best over second best: of mutual matches whose both directions were tested the larger of the two; 0 where there is no second,
-  /// 1 where both are 0.
+  /// Best over second best: of mutual matches whose both directions were tested the larger of the two; 0 where there is
+  /// no second, 1 where both are 0.
   MatchArray<double> ratios;
   Stats stats;
 
@@ -133,28 +137,30 @@ using ImagePair = std::array<std::int64_t, 2>;
 /// Throws InvalidArgument for other words.
 std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images);
 
-/// The matches of one pair. Rows are matched by their best and second best in the order (canonical value in binary64, id) of the
-/// metric; the angle of u8 rows orders by the larger product. The ratio test is exact: the product of the ratio and the second
-/// distance is not rounded, and of u8 and i8 rows euclidean distances are compared by their squares, which are whole numbers.
-/// Throws Error: InvalidArgument (columns, options), InvalidValue (NaN, a zero row in cosine), RangeError, MemoryBudget,
-/// OutOfMemory, DeviceError, Cancelled. docs/semantics.md, C21.
+/// The matches of one pair. Rows are matched by their best and second best in the order (canonical value in binary64,
+/// id) of the metric; the angle of u8 rows orders by the larger product. The ratio test is exact: the product of the
+/// ratio and the second distance is not rounded, and of u8 and i8 rows euclidean distances are compared by their
+/// squares, which are whole numbers.
+/// Throws Error: InvalidArgument (columns, options), InvalidValue (NaN, a zero row in cosine), RangeError,
+/// MemoryBudget, OutOfMemory, DeviceError, Cancelled. docs/semantics.md, C21.
 Matches match(const Points& a, const Points& b, const MatchOptions& options = {});
 
-/// The tests of another tool: "colmap", "colmap-cpu", "hloc", "opencv", "kornia", "vlfeat". Throws InvalidArgument for other names.
-/// docs/matching.md says what each is, and where the tool's own rounding may still decide otherwise.
+/// The tests of another tool: "colmap", "colmap-cpu", "hloc", "opencv", "kornia", "vlfeat". Throws InvalidArgument for
+/// other names. docs/matching.md says what each is, and where the tool's own rounding may still decide otherwise.
 MatchOptions match_preset(std::string_view name);
 /// The names that match_preset takes.
 std::vector<std::string> match_presets();
 
-/// The matches of many pairs; each image is prepared once. The bits are those of a match() for each pair. Throws as match does, and
-/// InvalidArgument for a pair that names no image, and for pairs whose distances are of two kinds (u8 beside others for angle, integers beside others for
-/// euclidean, f64 beside others).
+/// The matches of many pairs; each image is prepared once. The bits are those of a match() for each pair. Throws as
+/// match does, and InvalidArgument for a pair that names no image, and for pairs whose distances are of two kinds (u8
+/// beside others for angle, integers beside others for euclidean, f64 beside others).
 Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options = {});
 
-/// match_pairs, to the bit, in pieces of a few seconds each, which are saved in `directory`, made if it is not there. A later call with the same images, pairs and
-/// options reads what is there and matches the rest; threads, memory and device may differ. Images are in the host's memory, and read once more to tell whether
-/// they are the same. Throws as match_pairs does, IoError, and InvalidArgument if the directory holds pieces of another search, or a search is running with it.
-/// Damaged pieces are matched again. discard_pieces (vicinal/resume.hpp) removes them.
+/// match_pairs, to the bit, in pieces of a few seconds each, which are saved in `directory`, made if it is not there. A
+/// later call with the same images, pairs and options reads what is there and matches the rest; threads, memory and
+/// device may differ. Images are in the host's memory, and read once more to tell whether they are the same. Throws as
+/// match_pairs does, IoError, and InvalidArgument if the directory holds pieces of another search, or a search is
+/// running with it. Damaged pieces are matched again. discard_pieces (vicinal/resume.hpp) removes them.
 Matches match_pairs_resumable(std::span<const Points> images, std::span<const ImagePair> pairs,
                               const MatchOptions& options, const std::string& directory);
 

@@ -18,7 +18,8 @@ enum class Metric : std::uint8_t {
   levenshtein,  // strings from here on: insertions, deletions and substitutions, at cost 1 each
   normalized_levenshtein,  // 2 L / (|a| + |b| + L) of that number L, a metric in [0, 1]
   jaccard,                 // 1 - |A and B| / |A or B| of the sets of tokens
-  jensen_shannon,  // of histograms and series from here on, searched by PermutationIndex alone: square root, natural logarithm
+  // Of histograms and series from here on, searched by PermutationIndex alone.
+  jensen_shannon,    // square root, natural logarithm
   kullback_leibler,  // of a row from the query, sum x ln(x / q)
   hellinger,         // with the factor 1 / sqrt 2
   emd,               // earth mover's distance on a line, of equal mass
@@ -40,8 +41,8 @@ std::span<const MetricInfo> metrics() noexcept;
 const MetricInfo& metric_info(Metric metric) noexcept;
 /// By name or alias. Throws InvalidArgument that names the nearest known one and lists all.
 Metric parse_metric(std::string_view name);
-/// The same for a call that takes only metrics of one sort (&MetricInfo::vectors, &MetricInfo::strings): of an unknown name the
-/// error says those alone. Another sort's name is parsed; the call refuses it with its own reason.
+/// The same for a call that takes only metrics of one sort (&MetricInfo::vectors, &MetricInfo::strings): of an unknown
+/// name the error says those alone. Another sort's name is parsed; the call refuses it with its own reason.
 Metric parse_metric(std::string_view name, bool MetricInfo::*sort);
 
 }  // namespace vicinal

@@ -1,7 +1,8 @@
-// The members of the options of calls, by name and in order (fields.hpp): for a program that logs what it asked for, or that fills the options of one
-// call from those of another.
+// The members of the options of calls, by name and in order (fields.hpp): for a program that logs what it asked for, or
+// that fills the options of one call from those of another.
 //
-//   auto options = vicinal::with_shared_fields<vicinal::CorpusOptions>(search);  // a KnnOptions: metric, degenerate, memory, run, ...
+//   auto options = vicinal::with_shared_fields<vicinal::CorpusOptions>(search);
+//   // of search, a KnnOptions: metric, degenerate, memory, run, ...
 #pragma once
 #include <string_view>
 #include <type_traits>

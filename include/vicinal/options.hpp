@@ -48,8 +48,8 @@ struct Execution {
       "auto";  // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name
 };
 
-/// Which rows of the corpus may be in an answer, by the ids that are returned (first_id counted). The conditions that are
-/// set hold together; with none of them every row may. Rows that may not are checked for NaN all the same.
+/// Which rows of the corpus may be in an answer, by the ids that are returned (first_id counted). The conditions that
+/// are set hold together; with none of them every row may. Rows that may not are checked for NaN all the same.
 /// The memory behind the spans is the caller's, for the length of the call.
 struct Eligible {
   std::int64_t first = 0, last = INT64_MAX;              // ids first..last, both included
@@ -75,8 +75,8 @@ struct KnnOptions {
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
-  void* stream =
-      nullptr;  // a cudaStream_t of the search's device, on which rows are still made or memory for results is still read
+  /// A cudaStream_t of the search's device, on which rows are still made or memory for results is still read.
+  void* stream = nullptr;
 };
 
 struct GraphOptions {

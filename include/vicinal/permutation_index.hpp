@@ -1,6 +1,6 @@
-// The permutation index: objects known by the order in which they see a few of their own, the permutants. Any distance will
-// do, since only orders are compared; true distances are computed for the most promising share of the objects, or, with
-// bounds by the triangle inequality, until the answer is exact. docs/design/0017 says when it pays.
+// The permutation index: objects known by the order in which they see a few of their own, the permutants. Any distance
+// will do, since only orders are compared; true distances are computed for the most promising share of the objects, or,
+// with bounds by the triangle inequality, until the answer is exact. docs/design/0017 says when it pays.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -20,19 +20,22 @@
 
 namespace vicinal {
 
-/// How permutants are chosen. farthest_first: each as far as can be from those before it. sss: the first objects, in a random
-/// order, that are farther than a share of the diameter from those before.
+/// How permutants are chosen. farthest_first: each as far as can be from those before it. sss: the first objects, in a
+/// random order, that are farther than a share of the diameter from those before.
 enum class PermutantChoice : std::uint8_t { random, farthest_first, sss, given };
-/// How two orders of the permutants are compared: sum of |difference of ranks|, of its square, or pairs in the other order.
+/// How two orders of the permutants are compared: sum of |difference of ranks|, of its square, or pairs in the other
+/// order.
 enum class RankDistance : std::uint8_t { footrule, rho, kendall };
-/// What is kept of an object's order: all ranks; its nearest permutants; one bit each, near or far. Or, instead of an order,
-/// components: of the distances themselves, a byte for each of their principal components; at most 256 permutants.
+/// What is kept of an object's order: all ranks; its nearest permutants; one bit each, near or far. Or, instead of an
+/// order, components: of the distances themselves, a byte for each of their principal components; at most 256
+/// permutants.
 enum class RankForm : std::uint8_t { ranks, prefix, bits, components };
 
-/// What tells how many candidates a recall takes. objects: some that were left out in turn, measured once; it is then of queries like
-/// them. queries: some of each call's own, for which everything is measured: 50 at least or all, a hundred of many at a recall of 0.95, 400
-/// at 0.99. automatic: queries where there are so many (200 at 0.95, 804 at 0.99) that no more than a third is measured, else
-/// objects, and a note says so. The queries of a call then have to do with each other's candidates.
+/// What tells how many candidates a recall takes. objects: some that were left out in turn, measured once; it is then
+/// of queries like them. queries: some of each call's own, for which everything is measured: 50 at least or all, a
+/// hundred of many at a recall of 0.95, 400 at 0.99. automatic: queries where there are so many (200 at 0.95, 804 at
+/// 0.99) that no more than a third is measured, else objects, and a note says so. The queries of a call then have to do
+/// with each other's candidates.
 enum class TuneOn : std::uint8_t { automatic, objects, queries };
 
 const char* permutant_choice_name(PermutantChoice choice) noexcept;  // "random", "farthest_first", "sss", "given"
@@ -82,14 +85,15 @@ struct PermutationSearch {
   std::stop_token stop = {};
 };
 
-/// A distance of the caller's own between things that it knows by number: from query `query` to objects objects[i], smaller is
-/// nearer, finite. It is called from the calling thread alone, and costs what it costs: index searches call it for the
-/// permutants and the candidates of every query, exact ones for every object.
+/// A distance of the caller's own between things that it knows by number: from query `query` to objects objects[i],
+/// smaller is nearer, finite. It is called from the calling thread alone, and costs what it costs: index searches call
+/// it for the permutants and the candidates of every query, exact ones for every object.
 using OwnDistance =
     std::function<void(std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances)>;
 
 /// What share of a true answer is found: the mean over `sample` left-out objects, and an interval that holds it at 95 %
-/// confidence for queries like them; of_queries: over so many of the queries, and an interval for all of the call. 1, 1, 1 where it is certain; NaN where nothing was measured.
+/// confidence for queries like them; of_queries: over so many of the queries, and an interval for all of the call. 1,
+/// 1, 1 where it is certain; NaN where nothing was measured.
 struct RecallEstimate {
   double value = 1, low = 1, high = 1;
   std::int64_t sample = 0;
@@ -107,8 +111,8 @@ struct PermutationRange {
   RecallEstimate recall;
 };
 
-/// What a build or a search holds at most, known before it starts; results, borrowed rows, mapped files and memory of devices are not
-/// counted, nor the answers of a range search. Strings: of queries as long as the objects.
+/// What a build or a search holds at most, known before it starts; results, borrowed rows, mapped files and memory of
+/// devices are not counted, nor the answers of a range search. Strings: of queries as long as the objects.
 struct PermutationPlan {
   int threads = 1;
   std::int64_t query_batch = 0;  // of a search: queries that a thread answers at a time
@@ -128,13 +132,15 @@ struct PermutationTuning {
 };
 
 /// Immutable after construction: const calls are safe at once from any number of threads. Move-only.
-/// Permutants, ranks and candidates, and so all bits, depend on objects and options alone (Execution names no semantics).
+/// Permutants, ranks and candidates, and so all bits, depend on objects and options alone (Execution names no
+/// semantics).
 class PermutationIndex {
  public:
   /// Throws InvalidArgument, InvalidValue, RangeError, OutOfMemory, Cancelled.
   explicit PermutationIndex(const Points& rows, const PermutationOptions& options = {});
   explicit PermutationIndex(const Strings& strings, const PermutationOptions& options);
-  /// An index of `objects` objects by a distance of the caller's own, which is kept; queries are numbers of objects here. metric is not used; f64 distances.
+  /// An index of `objects` objects by a distance of the caller's own, which is kept; queries are numbers of objects
+  /// here. metric is not used; f64 distances.
   explicit PermutationIndex(std::int64_t objects, OwnDistance between, const PermutationOptions& options = {});
   PermutationIndex(PermutationIndex&&) noexcept;
   PermutationIndex& operator=(PermutationIndex&&) noexcept;
@@ -145,7 +151,8 @@ class PermutationIndex {
   /// Rows of vectors stay mapped unless copied; ranks are read. Throws IoError, FormatError, VersionError.
   static PermutationIndex open(const std::string& path, const OpenOptions& options = {});
 
-  /// The bytes of that file in memory, and an index of such bytes, which are borrowed unless copied. Throw as Corpus's, Unsupported.
+  /// The bytes of that file in memory, and an index of such bytes, which are borrowed unless copied. Throw as Corpus's,
+  /// Unsupported.
   SavedBytes saved() const;
   static PermutationIndex open(std::span<const std::byte> saved, const OpenOptions& options = {});
 
@@ -166,7 +173,8 @@ class PermutationIndex {
   /// Plans a search for the k nearest.
   PermutationPlan plan(std::int64_t queries, const PermutationSearch& search = {}) const;
 
-  /// Recall of `fraction`, or the fraction for `recall`, as search says; then times both ways to answer left-out objects.
+  /// Recall of `fraction`, or the fraction for `recall`, as search says; then times both ways to answer left-out
+  /// objects.
   PermutationTuning tune(const PermutationSearch& search = {}) const;
 
   std::int64_t size() const noexcept;  // objects

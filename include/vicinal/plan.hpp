@@ -1,4 +1,5 @@
-// What a search will do and need, known before it starts: from the shapes alone, where nothing is allocated and no row is read, or with a sample of the rows.
+// What a search will do and need, known before it starts: from the shapes alone, where nothing is allocated and no row
+// is read, or with a sample of the rows.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -23,8 +24,9 @@ struct Plan {
   int threads = 1;
   DistanceType distance_type = DistanceType::f32;
   std::int64_t budget_bytes = 0;  // what the plan had to fit
-  std::int64_t peak_bytes =
-      0;  // what it will use at most, results not counted; on a CUDA device while its first precision runs, later ones stay within the budget
+  /// What it will use at most, results not counted; on a CUDA device while its first precision runs, later ones stay
+  /// within the budget.
+  std::int64_t peak_bytes = 0;
   std::int64_t minimum_bytes = 0;  // the smallest budget that would do
   std::int64_t result_bytes = 0;   // ids and distances
   std::int64_t corpus_chunk = 0;   // rows of the corpus prepared at a time
@@ -38,8 +40,9 @@ struct Plan {
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
   bool rotated = false;              // rows are rotated before they are rounded to bytes: forced by name
   bool resident = false;             // the prepared corpus stays in memory for the whole call
-  double seconds =
-      0;  // predicted wall time, from rates in src/cpu/propose/costs.hpp and src/cuda/search/seconds.hpp; of data that the first precision certifies, unless rows were sampled
+  /// Predicted wall time, from rates in src/cpu/propose/costs.hpp and src/cuda/search/seconds.hpp; of data that the
+  /// first precision certifies, unless rows were sampled.
+  double seconds = 0;
   std::int64_t sampled_rows =
       0;  // of the corpus, that were looked at for precisions, rotated and seconds; 0: they go by the shapes alone
   std::int64_t left_rows = 0;  // by that sample, rows of the corpus that the filter leaves to be ranked for a query
@@ -55,8 +58,9 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options = {});
 /// What the result will take is not known before the search: result_bytes is 0.
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options = {});
 
-/// The same with a look at some hundred rows of the corpus, which takes milliseconds whatever the shape: which precision the search will begin with,
-/// and how many rows it will leave. Looked at are searches on the CPU by products or squared differences; for others sampled_rows stays 0.
+/// The same with a look at some hundred rows of the corpus, which takes milliseconds whatever the shape: which
+/// precision the search will begin with, and how many rows it will leave. Looked at are searches on the CPU by products
+/// or squared differences; for others sampled_rows stays 0.
 Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options = {});
 Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options = {});
 Plan plan_graph(const Points& rows, const GraphOptions& options = {});

@@ -8,11 +8,11 @@
 
 namespace vicinal {
 
-/// knn, to the bit, in pieces of a few seconds each: a block of queries against as many rows of the corpus as that time is enough for. After
-/// each piece the block's list so far is saved in `directory`, which is made if it is not there. A later call with the same rows and
-/// options reads what is there and does the rest; threads, memory and device may differ. Rows are read once more to tell
-/// whether they are the same. Throws as knn does, IoError, and InvalidArgument if the directory holds another search's
-/// pieces, or a search is running with it. Damaged pieces are done again.
+/// knn, to the bit, in pieces of a few seconds each: a block of queries against as many rows of the corpus as that time
+/// is enough for. After each piece the block's list so far is saved in `directory`, which is made if it is not there. A
+/// later call with the same rows and options reads what is there and does the rest; threads, memory and device may
+/// differ. Rows are read once more to tell whether they are the same. Throws as knn does, IoError, and InvalidArgument
+/// if the directory holds another search's pieces, or a search is running with it. Damaged pieces are done again.
 Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options,
                         const std::string& directory);
 /// The same of knn_graph; a tile of distances does not serve both of its sides then, which takes up to twice the time.
@@ -21,7 +21,8 @@ Neighbors knn_graph_resumable(const Points& rows, const GraphOptions& options, c
 CsrNeighbors range_search_resumable(const Points& corpus, const Points& queries, double radius,
                                     const RangeOptions& options, const std::string& directory);
 
-/// Pairs of a query and a row whose work is saved in a directory, of all that the search has; both 0 where there are no pieces.
+/// Pairs of a query and a row whose work is saved in a directory, of all that the search has; both 0 where there are no
+/// pieces.
 struct SavedPieces {
   std::int64_t pairs = 0, all_pairs = 0;
 };

@@ -14,8 +14,9 @@ namespace vicinal {
 /// The bits of ids and distances depend on values, metric, k and the options that name semantics, and on
 /// nothing else. Throws Error (InvalidArgument, InvalidValue, RangeError, MemoryBudget, OutOfMemory,
 /// Cancelled, DeviceError, Unsupported); on error no result exists.
-/// For a CUDA device rows and results may be in its memory. The search begins after what is queued on KnnOptions::stream, and on the legacy
-/// default stream where that is null; work on other streams is the caller's to wait for. It returns when the results are complete.
+/// For a CUDA device rows and results may be in its memory. The search begins after what is queued on
+/// KnnOptions::stream, and on the legacy default stream where that is null; work on other streams is the caller's to
+/// wait for. It returns when the results are complete.
 Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options = {});
 
 /// The same into the caller's memory. `out.rows` and `out.k` must be queries.rows and options.k, and
@@ -39,20 +40,20 @@ CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how, const Progress& 
 /// The same lists without symmetry, in the order in which they are; missing entries are left out.
 CsrNeighbors to_csr(const Neighbors& graph);
 
-/// Every row of `corpus` whose returned distance to the query is at most `radius` (compared as fp64; for inner_product at
-/// least), by (distance, id). NaN is InvalidArgument. A negative radius finds nothing and +inf everything; for inner_product
-/// -inf finds everything. A match whose distance is infinite in the output type is RangeError.
+/// Every row of `corpus` whose returned distance to the query is at most `radius` (compared as fp64; for inner_product
+/// at least), by (distance, id). NaN is InvalidArgument. A negative radius finds nothing and +inf everything; for
+/// inner_product -inf finds everything. A match whose distance is infinite in the output type is RangeError.
 CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options = {});
 
-/// The same searches of strings, with a metric of strings (KnnOptions::metric has no default for them) and StringRules. Both
-/// sides hold code points, or both bytes. InvalidArgument: a metric of vectors, a string beyond max_length, strings of
-/// different lengths under hamming. InvalidValue: what is no code point, or no UTF-8.
+/// The same searches of strings, with a metric of strings (KnnOptions::metric has no default for them) and StringRules.
+/// Both sides hold code points, or both bytes. InvalidArgument: a metric of vectors, a string beyond max_length,
+/// strings of different lengths under hamming. InvalidValue: what is no code point, or no UTF-8.
 Neighbors knn(const Strings& corpus, const Strings& queries, const KnnOptions& options);
 Neighbors knn_graph(const Strings& rows, const GraphOptions& options);
 CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius, const RangeOptions& options);
 
-/// The same searches with the options of knn alone: `knn_graph(rows, {.k = 4})`. k is that of KnnOptions, 10 unless it is said.
-/// Templates, so that `{}` stays GraphOptions and RangeOptions.
+/// The same searches with the options of knn alone: `knn_graph(rows, {.k = 4})`. k is that of KnnOptions, 10 unless it
+/// is said. Templates, so that `{}` stays GraphOptions and RangeOptions.
 template <std::same_as<KnnOptions> Options = KnnOptions>
 Neighbors knn_graph(const Points& rows, const Options& options) {
   return knn_graph(rows, GraphOptions{.search = options});

@@ -1,4 +1,5 @@
-// Selection: the k smallest or largest values of every row, sorted, with their positions. Ties go by position, NaN is last.
+// Selection: the k smallest or largest values of every row, sorted, with their positions. Ties go by position, NaN is
+// last.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +54,8 @@ constexpr ValueType value_type_of() noexcept {
   }
 }
 
-/// Rows of values, never owned. Strides are in bytes and may have any sign; on a CUDA device they are multiples of the size.
+/// Rows of values, never owned. Strides are in bytes and may have any sign; on a CUDA device they are multiples of the
+/// size.
 struct Values {
   const void* data = nullptr;
   ValueType type = ValueType::f32;
@@ -76,7 +78,8 @@ struct Values {
         col_stride(static_cast<std::int64_t>(value_size(t))) {}
 };
 
-/// A second array of the shape of the values, elements of 1, 2, 4 or 8 bytes, of which the chosen positions are returned too.
+/// A second array of the shape of the values, elements of 1, 2, 4 or 8 bytes, of which the chosen positions are
+/// returned too.
 struct Payload {
   const void* data = nullptr;  // null: none. In the same memory as the values
   std::int64_t item_size = 0;
@@ -150,13 +153,13 @@ class Selection {
 };
 
 /// The k smallest (largest) values of each row, in the total order -inf < finite < +inf, -0 equal to +0, ties by lowest
-/// position, NaN after everything in both directions and NaNs by position. Values keep their bits. Any k up to the columns,
-/// any number of columns. Values are on the host; for values in device memory there is select_k_into.
+/// position, NaN after everything in both directions and NaNs by position. Values keep their bits. Any k up to the
+/// columns, any number of columns. Values are on the host; for values in device memory there is select_k_into.
 /// Throws Error: InvalidArgument (k, an unknown algorithm, one that cannot take this problem and why), DeviceError,
 /// OutOfMemory, Cancelled.
 Selection select_k(const Values& values, const SelectOptions& options = {}, const Payload& payload = {});
-/// The same into the caller's memory. `out.rows` and `out.k` must be values.rows and options.k. On error the contents of
-/// `out` are unspecified.
+/// The same into the caller's memory. `out.rows` and `out.k` must be values.rows and options.k. On error the contents
+/// of `out` are unspecified.
 SelectStats select_k_into(const SelectionView& out, const Values& values, const SelectOptions& options = {},
                           const Payload& payload = {});
 
@@ -173,8 +176,8 @@ struct SelectChoice {
   std::string_view name;
   std::string refusal;  // why it cannot take the selection; empty: it can
 };
-/// The algorithms of the device that would select, and which of them can. Nothing is read or selected. Throws as select_k does for
-/// arguments that no algorithm takes.
+/// The algorithms of the device that would select, and which of them can. Nothing is read or selected. Throws as
+/// select_k does for arguments that no algorithm takes.
 std::vector<SelectChoice> select_choices(const Values& values, const SelectOptions& options = {});
 
 }  // namespace vicinal

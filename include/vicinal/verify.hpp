@@ -19,15 +19,16 @@ struct Claim {
 
 struct VerifyOptions {
   KnnOptions search;  // metric, first_id, degenerate, memory, threads; k and pad come from the claim
-  // Of distances. A claimed row is right where the contract's distance of each of its ids, all of them different and eligible, is
-  // within this of the true distance at that rank, and each claimed distance within this of the contract's of its id. So
-  // neighbours that another tool's rounding cannot tell apart pass in any order and choice. 0 compares bits at the claimed type.
+  // Of distances. A claimed row is right where the contract's distance of each of its ids, all of them different and
+  // eligible, is within this of the true distance at that rank, and each claimed distance within this of the contract's
+  // of its id. So neighbours that another tool's rounding cannot tell apart pass in any order and choice. 0 compares
+  // bits at the claimed type.
   double relative_tolerance = 0;
 };
 
 enum class Fault : std::uint8_t {
   wrong,      // another set of neighbours: an id outside the corpus, twice in a row, or farther than the true ones
-  tie_order,  // the right distances, another choice or order among rows at equal distance; only where the tolerance is 0
+  tie_order,  // the right distances, another choice or order among rows at equal distance; only at a tolerance of 0
   distance    // the right ids, or others at equal distance, with a distance that is not the contract's
 };
 

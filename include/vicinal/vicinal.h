@@ -106,7 +106,8 @@ int vicinal_last_error(const char** text);
 /* Version, instruction sets, filters and devices, a line each. The text holds until this thread asks again. */
 int vicinal_info(const char** text);
 
-/* Gives back to the drivers what CUDA devices keep of their memory between calls; `bytes`, which may be null, says how much. */
+/* Gives back to the drivers what CUDA devices keep of their memory between calls; `bytes`, which may be null, says how
+ * much. */
 int vicinal_release_memory(int64_t* bytes);
 
 /* Rows prepared once and searched often; safe to search from many threads at once. Borrowed rows must outlive it. */
@@ -153,9 +154,9 @@ typedef struct {
   double largest_relative_difference; /* of claimed distances */
 } vicinal_verdict;
 
-/* Checks a result of any tool: ids (Q, k) int64, and distances (Q, k) float32, float64 or uint32, or null. Distances within
- * relative_tolerance tie; 0 compares bits. faults (F, 3) int64, if wanted: row, kind (0 wrong, 1 order of ties, 2 distance)
- * and the first rank that shows it, of each row that is not right. Rows are read on the host. */
+/* Checks a result of any tool: ids (Q, k) int64, and distances (Q, k) float32, float64 or uint32, or null. Distances
+ * within relative_tolerance tie; 0 compares bits. faults (F, 3) int64, if wanted: row, kind (0 wrong, 1 order of ties,
+ * 2 distance) and the first rank that shows it, of each row that is not right. Rows are read on the host. */
 int vicinal_verify(const DLTensor* corpus, const DLTensor* queries, const DLTensor* distances, const DLTensor* ids,
                    double relative_tolerance, const vicinal_options* options, vicinal_verdict* verdict,
                    DLManagedTensor** faults);
@@ -180,15 +181,17 @@ typedef struct {
   int32_t reject_lone;   /* 1: a best without a second fails */
 } vicinal_match_options;
 
-/* The matches of pairs of images, `pairs` (P, 2) int64, dense, numbers of images: entries offsets[p] to offsets[p + 1] of rows (M, 2), distances and
- * ratios (float64) belong to pair p. `tests` and `options` may be null; of the options: device, threads, memory, progress. */
+/* The matches of pairs of images, `pairs` (P, 2) int64, dense, numbers of images: entries offsets[p] to offsets[p + 1]
+ * of rows (M, 2), distances and ratios (float64) belong to pair p. `tests` and `options` may be null; of the options:
+ * device, threads, memory, progress. */
 int vicinal_match_pairs(size_t images, const DLTensor* const* rows, const DLTensor* pairs,
                         const vicinal_match_options* tests, const vicinal_options* options, DLManagedTensor** offsets,
                         DLManagedTensor** matched_rows, DLManagedTensor** distances, DLManagedTensor** ratios);
 
-/* The k smallest or largest values of each row, their positions (int64) and, where a payload of the same shape is given, its
- * items there; results have the types of the inputs. Values: floats of 16 to 64 bits, bfloat16, integers of 8 to 64; items of
- * a payload: anything of 1, 2, 4 or 8 bytes. Of the options: algorithm, largest, unsorted, device, threads, progress. */
+/* The k smallest or largest values of each row, their positions (int64) and, where a payload of the same shape is
+ * given, its items there; results have the types of the inputs. Values: floats of 16 to 64 bits, bfloat16, integers of
+ * 8 to 64; items of a payload: anything of 1, 2, 4 or 8 bytes. Of the options: algorithm, largest, unsorted, device,
+ * threads, progress. */
 int vicinal_select(const DLTensor* values, int64_t k, const DLTensor* payload, const vicinal_options* options,
                    DLManagedTensor** chosen, DLManagedTensor** ids, DLManagedTensor** chosen_payload);
 

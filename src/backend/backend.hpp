@@ -27,17 +27,17 @@ struct Backend {
   virtual const MatchBackend* match() const { return nullptr; }
 };
 
-/// It returns the devices that Execution::device names, each as a name of one: several for "cuda:all", all that are usable, and for a list such as
-/// "cuda:0,cuda:1"; else one. Throws InvalidArgument for a list of an unknown name, of devices of two kinds, or of one CUDA device twice; DeviceError for
-/// "cuda:all" where there are none.
+/// It returns the devices that Execution::device names, each as a name of one: several for "cuda:all", all that are
+/// usable, and for a list such as "cuda:0,cuda:1"; else one. Throws InvalidArgument for a list of an unknown name, of
+/// devices of two kinds, or of one CUDA device twice; DeviceError for "cuda:all" where there are none.
 std::vector<std::string> device_names(const std::string& device);
 /// It returns the same where they are several; none where it is one.
 std::vector<std::string> several_devices(const std::string& device);
-/// It returns the backend that searches for Execution::device, the first of several; "auto" is the CPU, and then nothing is loaded. Throws DeviceError
-/// for one that is absent, InvalidArgument for an unknown name.
+/// It returns the backend that searches for Execution::device, the first of several; "auto" is the CPU, and then
+/// nothing is loaded. Throws DeviceError for one that is absent, InvalidArgument for an unknown name.
 const Backend& find_backend(const std::string& device);
-/// It returns the backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
-/// values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
+/// It returns the backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes
+/// where the values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
 const Backend& find_select_backend(const std::string& device, int cuda_device);
 /// It returns the names of the backends that are compiled in, the default first.
 std::vector<std::string> backend_names();

@@ -40,16 +40,19 @@ struct MatchPlaces {
   void put(std::int64_t at, const FoundMatch& match) const;
   MatchPlaces from(std::int64_t at) const;
 };
-/// It makes room for all matches of pairs of the spec, those of one pair after those of the one before; every pair once, at most, from any thread and in any order.
+/// It makes room for all matches of pairs of the spec, those of one pair after those of the one before; every pair
+/// once, at most, from any thread and in any order.
 using MatchAnswer =
     std::function<MatchPlaces(std::span<const std::int64_t> pairs, std::span<const std::int64_t> counts)>;
 void give_matches(const MatchAnswer& answer, std::int64_t pair, std::span<const FoundMatch> matches);
 
-/// A MatchBackend finds the best two of the rows of both sides from one tile of distances. Calls may come from any thread.
+/// A MatchBackend finds the best two of the rows of both sides from one tile of distances. Calls may come from any
+/// thread.
 struct MatchBackend {
   virtual ~MatchBackend() = default;
-  /// It matches all pairs; those with a side without rows have no answer. False, and nothing was done: distances are not of a sort that it
-  /// takes, and are searched for (src/pipeline/match.cpp). Progress counts pairs of rows, once each.
+  /// It matches all pairs; those with a side without rows have no answer. False, and nothing was done: distances are
+  /// not of a sort that it takes, and are searched for (src/pipeline/match.cpp). Progress counts pairs of rows, once
+  /// each.
   virtual bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const = 0;
 };
 

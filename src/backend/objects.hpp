@@ -1,4 +1,5 @@
-// What an index knows of objects: how many there are, and canonical distances from a query to some of them. The seam of evaluators on the host.
+// What an index knows of objects: how many there are, and canonical distances from a query to some of them. The seam of
+// evaluators on the host.
 #pragma once
 #include <cstdint>
 #include <memory>

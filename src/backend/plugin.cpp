@@ -1,5 +1,5 @@
-// Finds and opens libvicinal_cuda.so, once, and asks it for every device. Nothing here runs before a caller names a CUDA
-// device or lists the devices: docs/design/0013-cuda-plugin.md.
+// Finds and opens libvicinal_cuda.so, once, and asks it for every device. Nothing here runs before a caller names a
+// CUDA device or lists the devices: docs/design/0013-cuda-plugin.md.
 #include "backend/plugin.hpp"
 
 #include <dlfcn.h>

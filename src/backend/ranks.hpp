@@ -36,12 +36,14 @@ struct RankSearchSpec {
   std::int64_t k = 0;
 };
 
-/// It takes the candidates of queries [first, first + count), in no order. Called from the calling thread, as is the next.
+/// It takes the candidates of queries [first, first + count), in no order. Called from the calling thread, as is the
+/// next.
 using CandidatesAnswer = std::function<void(std::int64_t first, std::int64_t count, const std::uint32_t* candidates)>;
 /// It takes the k nearest of them to one query, in order, with folded keys. A key of zero has lost its sign.
 using NearestAnswer = std::function<void(std::int64_t query, std::span<const Entry> entries)>;
 
-/// Footrules of a permutation index with queries, the cut, and where rows are given and fit, the distances of candidates.
+/// Footrules of a permutation index with queries, the cut, and where rows are given and fit, the distances of
+/// candidates.
 struct RankBackend {
   virtual ~RankBackend() = default;
   /// It takes ranks, and rows, to the device for many searches.
@@ -50,7 +52,8 @@ struct RankBackend {
                                                            const MeasuredRows* rows) const = 0;
   /// It tells whether it can measure the k nearest of the rows that it keeps.
   virtual bool measures(const PreparedCorpus& kept, std::int64_t k) const = 0;
-  /// It searches. False: a distance to a permutant is not finite, which the host has words for; not where ranks are given.
+  /// It searches. False: a distance to a permutant is not finite, which the host has words for; not where ranks are
+  /// given.
   virtual bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
                             const NearestAnswer& nearest, ThreadPool& thread_pool) const = 0;
 };

@@ -1,8 +1,10 @@
-// The list of backends, and what this build and machine can do. Here, in plugin.cpp and in pipeline/spot_check.cpp, the environment is read:
+// The list of backends, and what this build and machine can do. Here, in plugin.cpp and in pipeline/spot_check.cpp, the
+// environment is read:
 //   VICINAL_ISA      forces an instruction set by name where a call says "auto" (tests, bug reports)
 //   VICINAL_FILTER   forces a filter precision the same way
 //   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1, cuda:all
-//   VICINAL_BACKEND_PATH  an absolute path, of a folder in which to look for libvicinal_cuda.so when it is not beside the library
+//   VICINAL_BACKEND_PATH  an absolute path, of a folder in which to look for libvicinal_cuda.so when it is not beside
+//                         the library
 #include <algorithm>
 #include <atomic>
 #include <charconv>

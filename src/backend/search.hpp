@@ -1,4 +1,5 @@
-// What a backend searches: the specification of a search, what the device proposes for it, and the session that carries it out.
+// What a backend searches: the specification of a search, what the device proposes for it, and the session that carries
+// it out.
 #pragma once
 #include <algorithm>
 #include <climits>
@@ -21,7 +22,8 @@
 
 namespace vicinal {
 
-/// A SearchSpec says what is searched, apart from how it is carried out. `k` is what a query can really get: min(k, eligible rows).
+/// A SearchSpec says what is searched, apart from how it is carried out. `k` is what a query can really get: min(k,
+/// eligible rows).
 struct SearchSpec {
   Points corpus;
   Metric metric = Metric::euclidean;
@@ -49,7 +51,8 @@ struct Techniques {
   bool pilot = false;  // a sample of the rows decides whether the first precision is used, and whether of rotated rows
 };
 
-/// A SearchPlan is a plan as the pipeline and the backends see it; users get its Plan from public_plan (src/pipeline/plan.hpp).
+/// A SearchPlan is a plan as the pipeline and the backends see it; users get its Plan from public_plan
+/// (src/pipeline/plan.hpp).
 struct SearchPlan : Plan {
   Multiples multiples;
   Techniques techniques;
@@ -67,7 +70,8 @@ struct ProblemShape {
   bool symmetric = false;  // a graph, where tiles may serve both sides
   std::int64_t filter_bytes = 0;
 
-  /// Whether a prepared corpus, where there is one, has rows of the precision. The canonical one needs nothing prepared.
+  /// Whether a prepared corpus, where there is one, has rows of the precision. The canonical one needs nothing
+  /// prepared.
   bool has_rows_of(Precision precision) const {
     return !has_filter(precision) || made == nullptr ||
            std::find(made->cascade.begin(), made->cascade.end(), precision_name(precision)) != made->cascade.end();
@@ -85,10 +89,11 @@ inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
   double* verified_radius;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
   double* largest;          // largest proved |filter distance - true distance| (0 on the canonical precision)
-  std::int64_t* found =
-      nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
-  /// Or null. Where a session knows every query of the batch to be proved it may say so here, and the largest error of all in largest[0], in place of
-  /// all the rest: of many queries that is memory which is not touched.
+  /// Rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not
+  /// asked for.
+  std::int64_t* found = nullptr;
+  /// Or null. Where a session knows every query of the batch to be proved it may say so here, and the largest error of
+  /// all in largest[0], in place of all the rest: of many queries that is memory which is not touched.
   bool* all_proved = nullptr;
 };
 
@@ -100,8 +105,8 @@ struct RangeView {
   std::span<const std::int64_t> begin, count;
 };
 
-/// QueryRows are the queries of a batch: a run of the caller's rows, which takes no memory however long it is, or a list of them in any order, which
-/// lives as long as the batch.
+/// QueryRows are the queries of a batch: a run of the caller's rows, which takes no memory however long it is, or a
+/// list of them in any order, which lives as long as the batch.
 class QueryRows {
  public:
   QueryRows() = default;
@@ -150,12 +155,15 @@ struct Session {
   virtual ~Session() = default;
   /// It takes the next batch, rows `rows` of `queries`, and forgets the batch before.
   virtual void prepare_queries(const Points& queries, const QueryRows& rows) = 0;
-  /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared already.
+  /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared
+  /// already.
   virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
-  /// It may begin to fetch rows [first, first + count), the chunk after those that were expected before and not prepared yet; every chunk but
-  /// a corpus that stays in memory is expected before it is prepared, and the next one before that.
+  /// It may begin to fetch rows [first, first + count), the chunk after those that were expected before and not
+  /// prepared yet; every chunk but a corpus that stays in memory is expected before it is prepared, and the next one
+  /// before that.
   virtual void expect_corpus(std::int64_t /*first*/, std::int64_t /*count*/) {}
-  /// It computes tile distances of the batch against the chunk and keeps the candidates within each query's threshold, which it lowers.
+  /// It computes tile distances of the batch against the chunk and keeps the candidates within each query's threshold,
+  /// which it lowers.
   virtual void filter() = 0;
   /// It drops the candidates that the final thresholds of the chunk exclude.
   virtual void select() = 0;
@@ -165,9 +173,11 @@ struct Session {
   virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
 
   // A range search (SearchSpec::radius) ends differently, for the size of its result is not known before.
-  /// It counts the matches of each query of the batch after the last chunk. overflowed: they were counted and not kept, for want of memory.
+  /// It counts the matches of each query of the batch after the last chunk. overflowed: they were counted and not kept,
+  /// for want of memory.
   virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) = 0;
-  /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that overflowed once.
+  /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for
+  /// queries that overflowed once.
   virtual void write_matches_to(const RangeView& out) = 0;
   /// It writes the matches that were kept, not those of overflowed queries (count 0 here), and sorts every row.
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
@@ -190,7 +200,8 @@ struct Proposal {
   int most_threads = INT_MAX;  // that pay, where the caller names no number: waking one takes as long as a small search
   std::vector<std::string> notes;
 
-  /// It sets the slots that serve both of today's devices. narrow: the first precision is so coarse that many candidates wait beside each answer.
+  /// It sets the slots that serve both of today's devices. narrow: the first precision is so coarse that many
+  /// candidates wait beside each answer.
   void set_slots(const ProblemShape& problem, bool narrow) {
     float_slots = std::max<std::int64_t>(problem.range ? 480 : 64, problem.k);
     slots = narrow ? std::max<std::int64_t>(320, std::min(10 * problem.k, 5 * problem.k + 500)) : float_slots;
@@ -206,13 +217,13 @@ inline bool ranks_every_pair(const ProblemShape& problem, const Execution& run, 
 /// Calls may come from any thread.
 struct SearchBackend {
   virtual ~SearchBackend() = default;
-  /// It says how it would search, by its own cost model. run: with an instruction set of its own, and a filter's name or "auto". Throws Unsupported
-  /// for a filter that it does not have.
+  /// It says how it would search, by its own cost model. run: with an instruction set of its own, and a filter's name
+  /// or "auto". Throws Unsupported for a filter that it does not have.
   virtual Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const = 0;
   /// It predicts the seconds of a plan, by the same cost model.
   virtual double seconds(const SearchPlan& plan, const ProblemShape& problem) const = 0;
-  /// It predicts the seconds in which several devices of this kind, all at once, take so many bytes from the host, from `data` on; null: from ordinary memory.
-  /// 0 where they share nothing that is known.
+  /// It predicts the seconds in which several devices of this kind, all at once, take so many bytes from the host, from
+  /// `data` on; null: from ordinary memory. 0 where they share nothing that is known.
   virtual double shared_seconds(const void* /*data*/, std::int64_t /*bytes*/) const { return 0; }
   /// It returns the peak bytes of anonymous memory of a plan. Pure.
   virtual std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const = 0;
@@ -221,14 +232,15 @@ struct SearchBackend {
   /// It prepares the whole corpus once.
   virtual std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                                ThreadPool& thread_pool) const = 0;
-  /// It opens a session on one precision. Null where Techniques::pilot leaves it open whether the precision pays, and on these rows it does not, or where
-  /// they were kept without it.
+  /// It opens a session on one precision. Null where Techniques::pilot leaves it open whether the precision pays, and
+  /// on these rows it does not, or where they were kept without it.
   virtual std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                         std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
                                         Stats& stats) const = 0;
 
   // Optional.
-  /// It corrects precisions and seconds of a plan by a sample of the rows, in milliseconds whatever the shape. No answer depends on it.
+  /// It corrects precisions and seconds of a plan by a sample of the rows, in milliseconds whatever the shape. No
+  /// answer depends on it.
   virtual void sample(SearchPlan& /*plan*/, const ProblemShape& /*problem*/, const SearchSpec& /*spec*/) const {}
   /// It measures what the device can do at best, here and now.
   virtual Rates rates(const std::string& /*instruction_set*/, Precision /*precision*/, int /*threads*/) const {

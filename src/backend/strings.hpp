@@ -49,8 +49,8 @@ struct StringSizes {
   std::int64_t alphabet = 0;
 };
 
-/// Seconds of a core of the build machine (Cascade Lake, AVX-512; bench/strings.py), where lengths and limits leave out nothing: each device has
-/// its own share of them. They predict time; no answer depends on them.
+/// Seconds of a core of the build machine (Cascade Lake, AVX-512; bench/strings.py), where lengths and limits leave out
+/// nothing: each device has its own share of them. They predict time; no answer depends on them.
 inline double core_seconds(const StringSizes& sizes) {
   constexpr double clock_hz = 2.5e9, cycles_per_pair = 0.5, cycles_per_letter = 0.15;
   const double mean = sizes.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(sizes.rows);
@@ -59,14 +59,15 @@ inline double core_seconds(const StringSizes& sizes) {
   return pairs * (cycles_per_pair + cycles_per_letter * mean * std::max(strips, 1.0)) / clock_hz;
 }
 
-/// It takes the answer to query `row`: entries with folded keys and returned ids, in order. Called once a query, from any thread.
+/// It takes the answer to query `row`: entries with folded keys and returned ids, in order. Called once a query, from
+/// any thread.
 using StringAnswer = std::function<void(std::int64_t row, std::span<const Entry> entries)>;
 
 /// A search of strings is one stage, since a lane's distance is exact when it is there. Calls may come from any thread.
 struct StringBackend {
   virtual ~StringBackend() = default;
-  /// It decides the shape and predicts the seconds of a plan that knows its device, instruction set, threads and budget; returns peak bytes beyond
-  /// the strings.
+  /// It decides the shape and predicts the seconds of a plan that knows its device, instruction set, threads and
+  /// budget; returns peak bytes beyond the strings.
   virtual std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
                                      bool range) const = 0;
   /// It searches, and returns the entries of a range search, those beyond StringSearchSpec::most too.

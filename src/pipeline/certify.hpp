@@ -15,9 +15,9 @@ inline std::int64_t needed_rows(const SearchSpec& spec, std::int64_t row) noexce
   return spec.filter.all() ? spec.k : std::min(spec.k, spec.filter.count(row));
 }
 
-/// For query i of the batch (row rows[i] of out): bounds.verified_radius[i] says that every row whose key is at most that was ranked
-/// canonically. The answer is proved when it holds every row that it needs and the last of them has a key that is not above it.
-/// Returns the rows whose answers are not, in any order.
+/// For query i of the batch (row rows[i] of out): bounds.verified_radius[i] says that every row whose key is at most
+/// that was ranked canonically. The answer is proved when it holds every row that it needs and the last of them has a
+/// key that is not above it. Returns the rows whose answers are not, in any order.
 std::vector<std::int64_t> certify(const NeighborsView& out, const SearchSpec& spec, const QueryRows& rows,
                                   const BoundsView& bounds, ThreadPool& thread_pool);
 

@@ -14,8 +14,8 @@ void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& 
 std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k, bool pad);
 /// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
 [[noreturn]] void refuse_memory();
-/// Memory that is handed to a search, before anything reads it. Throws DeviceError for rows in memory of another device than the backend's, and
-/// for eligible rows and labels in memory of any.
+/// Memory that is handed to a search, before anything reads it. Throws DeviceError for rows in memory of another device
+/// than the backend's, and for eligible rows and labels in memory of any.
 void check_reach(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
 void check_reach(const Backend& backend, const Eligible& eligible);
 /// A side that the host reads. doing: "saving". Throws DeviceError for rows that only a device can read.

@@ -44,7 +44,8 @@ struct Corpus::State {
   Prepared prepared;
   double seconds = 0;
 
-  /// The caller's options with what a corpus fixes. Throws DeviceError for another device than that of the prepared form.
+  /// The caller's options with what a corpus fixes. Throws DeviceError for another device than that of the prepared
+  /// form.
   KnnOptions fixed(KnnOptions search) const {
     search.metric = options.metric;
     search.degenerate = options.degenerate;

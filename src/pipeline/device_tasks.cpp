@@ -17,8 +17,8 @@ Progress DeviceTasks::progress_of(std::size_t task) {
   };
 }
 
-/// While tasks run, the caller's thread tells the caller how far they are, as its progress function expects. It wakes when the last one ends: the least searches
-/// take less than the 2 ms between two looks.
+/// While tasks run, the caller's thread tells the caller how far they are, as its progress function expects. It wakes
+/// when the last one ends: the least searches take less than the 2 ms between two looks.
 void DeviceTasks::watch() {
   using namespace std::chrono_literals;
   std::unique_lock lock(mutex_);

@@ -1,4 +1,5 @@
-// One task a device, each on a thread that is kept for that device, as one call: progress, cancellation and the first failure are those of all.
+// One task a device, each on a thread that is kept for that device, as one call: progress, cancellation and the first
+// failure are those of all.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -21,8 +22,9 @@ class DeviceTasks {
   std::size_t count() const noexcept { return devices_.size(); }
   /// It returns the progress of task i, which counts its pairs and tells it when to stop.
   Progress progress_of(std::size_t task);
-  /// It runs task(i) for each device and returns when all have ended. Throws what the caller's progress throws, Cancelled where that says so, or what a task
-  /// threw; of a device that failed, or had no memory, with its name in front.
+  /// It runs task(i) for each device and returns when all have ended. Throws what the caller's progress throws,
+  /// Cancelled where that says so, or what a task threw; of a device that failed, or had no memory, with its name in
+  /// front.
   void run(const std::function<void(std::size_t task)>& task);
 
  private:

@@ -22,7 +22,8 @@ struct GraphSearch {
   SearchSpec spec;
 };
 
-/// It plans that search. Tiles serve both of their sides only where the run is all rows. search_options: with the labels of the run's rows as its queries.
+/// It plans that search. Tiles serve both of their sides only where the run is all rows. search_options: with the
+/// labels of the run's rows as its queries.
 GraphSearch graph_search(const Backend& backend, const Points& rows, const Points& run, std::int64_t first,
                          const Prepared& prepared, const KnnOptions& search_options, const GraphOptions& options) {
   const ProblemShape problem = run.rows == rows.rows ? graph_problem(shape_on(backend, rows), options, prepared.plan())

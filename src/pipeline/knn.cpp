@@ -7,8 +7,8 @@
 //
 // Prepare rounds rows and measures what rounding cost. Filter computes tile distances in low precision and keeps what
 // beats each query's threshold; select drops what the tightened thresholds exclude; rerank ranks the rest by canonical
-// fp64 distance in the one total order. Certify checks the bound against the answer. The last precision ranks every row, so
-// the loop always ends. Backends do the stages (src/backend/search.hpp); this file only says in which order.
+// fp64 distance in the one total order. Certify checks the bound against the answer. The last precision ranks every
+// row, so the loop always ends. Backends do the stages (src/backend/search.hpp); this file only says in which order.
 #include "pipeline/knn.hpp"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The next queries that are pending, from `row` on, which becomes where to go on. A run where all are pending: a device waits for this. list: memory
-/// for others.
+/// The next queries that are pending, from `row` on, which becomes where to go on. A run where all are pending: a
+/// device waits for this. list: memory for others.
 QueryRows take_batch(std::vector<std::int64_t>& list, std::size_t size, const std::vector<bool>& pending,
                      std::size_t& row, std::int64_t asked) {
   if (asked == static_cast<std::int64_t>(pending.size())) {
@@ -48,8 +48,8 @@ QueryRows take_batch(std::vector<std::int64_t>& list, std::size_t size, const st
   return list;
 }
 
-/// One precision over the pending queries, a bit for each so that a plan in little memory holds for many queries. A query is pending until it is proved,
-/// whatever is thrown meanwhile.
+/// One precision over the pending queries, a bit for each so that a plan in little memory holds for many queries. A
+/// query is pending until it is proved, whatever is thrown meanwhile.
 class PrecisionRun {
  public:
   /// pending: the run clears the bits of the queries that it proves. asked: how many are set.

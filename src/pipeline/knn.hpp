@@ -5,7 +5,8 @@
 
 namespace vicinal {
 
-/// A Sweep takes one batch of queries past all of the corpus, chunk by chunk; chunks that stay in memory are prepared once.
+/// A Sweep takes one batch of queries past all of the corpus, chunk by chunk; chunks that stay in memory are prepared
+/// once.
 class Sweep {
  public:
   Sweep(Session& session, const SearchSpec& spec, const SearchPlan& plan, bool kept, Stats& stats)
@@ -27,8 +28,8 @@ void note_underflow(Stats& stats, DistanceType type);
 /// It notes where the system starts fewer threads than the plan has.
 void note_threads(Stats& stats, const ThreadPool& thread_pool);
 
-/// It makes a plan smaller, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves less, and a note about it. False
-/// where there is nothing to halve, or tiles serve both of their sides.
+/// It makes a plan smaller, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves
+/// less, and a note about it. False where there is nothing to halve, or tiles serve both of their sides.
 bool halve(SearchPlan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
            Stats& stats);
 

@@ -1,5 +1,6 @@
-// MATCH: rows of one image to rows of another, by their best two (semantics C21). A backend that has a kernel for it takes all pairs at
-// once; else each pair is two searches, one a direction, of which this file is the plain twin that tests compare with.
+// MATCH: rows of one image to rows of another, by their best two (semantics C21). A backend that has a kernel for it
+// takes all pairs at once; else each pair is two searches, one a direction, of which this file is the plain twin that
+// tests compare with.
 #include "backend/match.hpp"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ void check_rule(const MatchOptions& options) {
 
 bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
 
-/// What is searched for the distance of two images: the metric whose values order as it does, what they are to the rule, and the type that distances are
-/// rounded to.
+/// What is searched for the distance of two images: the metric whose values order as it does, what they are to the
+/// rule, and the type that distances are rounded to.
 MatchKind kind_of(const MatchDistance& distance, const Points& a, const Points& b) {
   const auto type = [&](Metric metric) {
     return resolve_distance_type(DistanceType::automatic, metric, a.dtype, b.dtype);

@@ -20,8 +20,8 @@ struct MatchKind {
   DistanceType type;
   bool operator==(const MatchKind&) const = default;
 };
-/// The kind of all pairs, of which those with an image without rows have no say. Throws InvalidArgument for pairs of two kinds: of these the type of the
-/// distances could not be each pair's own.
+/// The kind of all pairs, of which those with an image without rows have no say. Throws InvalidArgument for pairs of
+/// two kinds: of these the type of the distances could not be each pair's own.
 MatchKind match_kind(const MatchDistance& distance, std::span<const Points> images, std::span<const ImagePair> pairs);
 /// match_pairs by several devices, each with some of the pairs.
 Matches match_on_devices(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options,

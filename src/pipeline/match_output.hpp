@@ -11,13 +11,15 @@
 
 namespace vicinal {
 
-/// A MatchOutput has room for the matches of all pairs: address space for as many as there can be, of which what is written takes memory.
+/// A MatchOutput has room for the matches of all pairs: address space for as many as there can be, of which what is
+/// written takes memory.
 class MatchOutput {
  public:
   MatchOutput(const MatchSpec& spec, DistanceType type);
   /// As a MatchAnswer. Throws OutOfMemory.
   MatchPlaces take(std::span<const std::int64_t> pairs, std::span<const std::int64_t> counts);
-  /// Returns all matches, those of a pair after those of the pair before: as they lie, where they were taken so, else put in order by `threads` threads.
+  /// Returns all matches, those of a pair after those of the pair before: as they lie, where they were taken so, else
+  /// put in order by `threads` threads.
   Matches finish(int threads);
 
  private:

@@ -1,5 +1,6 @@
-// MULTI-DEVICE: shares of queries, or of rows of the corpus, each a search of its own on one device (docs/design/0030). Where a share finds something to refuse,
-// the first device searches alone and says it in the words, and with the row numbers, of one search: a share has rows in its lists that the whole answer has not.
+// MULTI-DEVICE: shares of queries, or of rows of the corpus, each a search of its own on one device (docs/design/0030).
+// Where a share finds something to refuse, the first device searches alone and says it in the words, and with the row
+// numbers, of one search: a share has rows in its lists that the whole answer has not.
 #include "pipeline/multi_device.hpp"
 
 #include <algorithm>

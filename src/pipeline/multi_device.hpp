@@ -1,4 +1,5 @@
-// Searches of vectors by several devices: each device searches its share as it would alone, and what they found is put together.
+// Searches of vectors by several devices: each device searches its share as it would alone, and what they found is put
+// together.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace vicinal {
 
-/// Each of these does what the call of the same name does for one device. `devices` are two or more, of device_names(). Throws besides DeviceError for rows or
-/// results in memory of a device, and Unsupported for a stream.
+/// Each of these does what the call of the same name does for one device. `devices` are two or more, of device_names().
+/// Throws besides DeviceError for rows or results in memory of a device, and Unsupported for a stream.
 Report knn_on_devices(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
                       const KnnOptions& options, const std::vector<std::string>& devices);
 Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const GraphOptions& options,
@@ -52,7 +53,8 @@ int device_threads(int asked, const std::vector<std::string>& devices);
 KnnOptions device_options(KnnOptions options, const std::vector<std::string>& devices, std::size_t device);
 /// It says in a plan that queries are divided.
 std::string by_queries_note(const std::vector<std::string>& devices, std::int64_t share, std::int64_t queries);
-/// It makes the plan of one device's share, which `planner` makes of these shapes and options, the plan of all. data: of the corpus, or null.
+/// It makes the plan of one device's share, which `planner` makes of these shapes and options, the plan of all. data:
+/// of the corpus, or null.
 using SharePlanner = std::function<Plan(const Shape& corpus, const Shape& queries, const KnnOptions& options)>;
 Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
                      const std::vector<std::string>& devices, const void* data, const SharePlanner& planner);

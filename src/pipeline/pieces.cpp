@@ -106,7 +106,8 @@ bool is_sound(const std::string& path) {
 
 enum class Lock { held, taken, gone };
 
-/// Locks a directory until `file` is closed; held, with no file, where its file system has no locks. Gone: it was removed meanwhile.
+/// Locks a directory until `file` is closed; held, with no file, where its file system has no locks. Gone: it was
+/// removed meanwhile.
 Lock lock_directory(const std::string& directory, int& file) {
   file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return errno == ENOENT ? Lock::gone : Lock::held;

@@ -29,12 +29,13 @@ struct PieceHead {
   char search[128] = {};  // what the search is, in words, for an error where its directory is named for another one
 };
 
-/// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the options do not say.
+/// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the
+/// options do not say.
 io::Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options,
                         std::span<const std::int64_t> words, ThreadPool& thread_pool);
 
-/// RowDigests tell the digest of the values of rows [0, n) as a walk comes by, whatever its pieces are: of groups of Pace::multiple rows, which begin anew at
-/// each run.
+/// RowDigests tell the digest of the values of rows [0, n) as a walk comes by, whatever its pieces are: of groups of
+/// Pace::multiple rows, which begin anew at each run.
 class RowDigests {
  public:
   /// Forgets how far a walk has come: the next one begins at the first row.
@@ -51,14 +52,14 @@ class RowDigests {
 /// A PieceFolder is the directory of one search while that runs: no other process, and no other search, works in it.
 class PieceFolder {
  public:
-  /// Makes the directory if it is not there. `own` has the key of the search. Throws IoError; InvalidArgument where a search is running with the directory, or sound
-  /// pieces of another one are in it.
+  /// Makes the directory if it is not there. `own` has the key of the search. Throws IoError; InvalidArgument where a
+  /// search is running with the directory, or sound pieces of another one are in it.
   PieceFolder(std::string directory, const PieceHead& own);
   ~PieceFolder();
   PieceFolder(const PieceFolder&) = delete;
   PieceFolder& operator=(const PieceFolder&) = delete;
-  /// The file of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on, or (tier > 0) of the k-lists of that many
-  /// rows.
+  /// The file of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on, or (tier
+  /// > 0) of the k-lists of that many rows.
   std::string path(std::int64_t block, std::int64_t first_row = -1, std::int64_t tier = 0) const;
   /// The file takes its name when it is complete and synced.
   void save(const std::string& path, const PieceHead& head, std::span<const io::Bytes> parts) const;
@@ -75,8 +76,9 @@ class PieceFolder {
   int lock_ = -1;  // the directory, open and locked; -1 where its file system has no locks
 };
 
-/// Decides how many rows of the corpus the next piece takes, so that pieces end some `target` seconds apart whatever a row costs: the
-/// next one is sized by the last, and one that takes more than `latest` seconds is given up for a smaller one.
+/// Decides how many rows of the corpus the next piece takes, so that pieces end some `target` seconds apart whatever a
+/// row costs: the next one is sized by the last, and one that takes more than `latest` seconds is given up for a
+/// smaller one.
 class Pace {
  public:
   using Clock = std::function<double()>;  // seconds

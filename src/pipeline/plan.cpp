@@ -1,6 +1,6 @@
 // PLAN: budget + shapes + what the backend proposes -> blocks, batches, chunks. Pure arithmetic.
-// Preference: the whole corpus prepared once and all queries at a time; then fewer queries at a time; then the corpus in
-// chunks that are prepared again for each batch; at last the smallest shape that works at all.
+// Preference: the whole corpus prepared once and all queries at a time; then fewer queries at a time; then the corpus
+// in chunks that are prepared again for each batch; at last the smallest shape that works at all.
 #include "pipeline/plan.hpp"
 
 #include <algorithm>
@@ -71,7 +71,8 @@ class Fitter {
   }
 
  private:
-  /// The chunks of which one takes the least memory: a tile of rows, or all of them where a tree of all writes answers as they are found.
+  /// The chunks of which one takes the least memory: a tile of rows, or all of them where a tree of all writes answers
+  /// as they are found.
   std::vector<std::int64_t> least_chunks() const {
     if (problem_.prepared) return {rows_};
     if (plan_.techniques.kd_tree && rows_ <= largest_chunk) return {tile_, rows_};
@@ -84,7 +85,8 @@ class Fitter {
     return false;
   }
 
-  /// All queries at a time, and rows in chunks that arrive while others are searched: where the corpus is read once, that is sooner than at once.
+  /// All queries at a time, and rows in chunks that arrive while others are searched: where the corpus is read once,
+  /// that is sooner than at once.
   bool arrive(std::int64_t queries, int threads) {
     const std::int64_t rows = rounded_up(proposal_.arriving_rows, tile_);
     return rows > 0 && rows < rows_ && shape(queries, rows, threads, false) &&
@@ -101,8 +103,8 @@ class Fitter {
     return shape(batch, chunk, threads, false);
   }
 
-  /// Blocks against blocks, each pair once (src/cpu/filter/symmetric.cpp): needs everything in memory, and enough blocks that a
-  /// round of pairs has work for every thread. False when it does not fit or would not pay.
+  /// Blocks against blocks, each pair once (src/cpu/filter/symmetric.cpp): needs everything in memory, and enough
+  /// blocks that a round of pairs has work for every thread. False when it does not fit or would not pay.
   bool shape_symmetric(int threads) {
     if (rows_ > largest_chunk) return false;
     const std::int64_t tiles = rows_ / tile_;

@@ -1,7 +1,7 @@
-// RANGE: everything within a radius. The same stages as a k-NN search on one precision: the threshold is known from the start,
-// so what the filter does not exclude is ranked at once, and a query for which the filter proves nothing has every row
-// ranked. Batches come in order, so the result grows at its end; a query whose matches found no memory is searched again
-// when its place in the result is known.
+// RANGE: everything within a radius. The same stages as a k-NN search on one precision: the threshold is known from the
+// start, so what the filter does not exclude is ranked at once, and a query for which the filter proves nothing has
+// every row ranked. Batches come in order, so the result grows at its end; a query whose matches found no memory is
+// searched again when its place in the result is known.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

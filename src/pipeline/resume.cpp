@@ -1,6 +1,7 @@
-// RESUME: a search as blocks of queries, which depend on the shapes and k alone, by parts of the corpus, which are cut by the clock while it
-// runs: no cut changes a bit of the answer. After each part the block's running k-list, or the part's matches, are saved, so that a kill costs
-// some seconds whatever a row costs. Another machine, with other threads or memory, can go on.
+// RESUME: a search as blocks of queries, which depend on the shapes and k alone, by parts of the corpus, which are cut
+// by the clock while it runs: no cut changes a bit of the answer. After each part the block's running k-list, or the
+// part's matches, are saved, so that a kill costs some seconds whatever a row costs. Another machine, with other
+// threads or memory, can go on.
 #include "pipeline/resume.hpp"
 
 #include <algorithm>

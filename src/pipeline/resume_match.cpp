@@ -1,4 +1,5 @@
-// RESUME of matching: the matches of each run of pairs are saved once, in a file of their own, and taken from there by a later call.
+// RESUME of matching: the matches of each run of pairs are saved once, in a file of their own, and taken from there by
+// a later call.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,4 +1,5 @@
-// RESUME of a range search: the matches of each part of the corpus are saved once, in a file of their own, and put in order when all are there.
+// RESUME of a range search: the matches of each part of the corpus are saved once, in a file of their own, and put in
+// order when all are there.
 #include <algorithm>
 #include <cstring>
 #include <optional>

@@ -1,4 +1,5 @@
-// A corpus that lies in several matrices, numbered through, as the walk of a resumable search and the ground truth of several files see it.
+// A corpus that lies in several matrices, numbered through, as the walk of a resumable search and the ground truth of
+// several files see it.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -14,9 +15,9 @@ namespace vicinal {
 class RowParts {
  public:
   explicit RowParts(const Points& whole) : RowParts({&whole, 1}, {}, {}) {}
-  /// `cuts` are row numbers, ascending, at which a run ends besides the ends of parts; rows from the last cut on are left out, unless there are no cuts.
-  /// `names` are those of the parts in messages, or none. Throws InvalidArgument for parts of another type or width than the first, for no parts, and for a cut
-  /// beyond the rows.
+  /// `cuts` are row numbers, ascending, at which a run ends besides the ends of parts; rows from the last cut on are
+  /// left out, unless there are no cuts. `names` are those of the parts in messages, or none. Throws InvalidArgument
+  /// for parts of another type or width than the first, for no parts, and for a cut beyond the rows.
   RowParts(std::span<const Points> parts, std::span<const std::int64_t> cuts, std::span<const std::string> names);
 
   std::int64_t rows() const noexcept { return rows_; }
@@ -28,7 +29,8 @@ class RowParts {
   Points slice(std::int64_t first, std::int64_t count) const noexcept;
   /// It returns the number of the part that row `first` is in.
   std::size_t part_of(std::int64_t first) const noexcept;
-  /// It returns what messages put in front of a fault in a part: "base.1.u8bin: ", and nothing for a single part without a name.
+  /// It returns what messages put in front of a fault in a part: "base.1.u8bin: ", and nothing for a single part
+  /// without a name.
   std::string prefix(std::size_t part) const;
 
  private:

@@ -50,7 +50,8 @@ void save_lists(const Walk& walk, const Lists& lists, const ListFile& file) {
 
 namespace {
 
-/// The lists of a piece, which may hold rows that those of the whole have not, at distances beyond their type: such a list ends before them.
+/// The lists of a piece, which may hold rows that those of the whole have not, at distances beyond their type: such a
+/// list ends before them.
 class FiniteLists {
  public:
   FiniteLists(const Points& part, const Points& queries, const KnnOptions& options)
@@ -66,7 +67,8 @@ class FiniteLists {
   }
 
  private:
-  /// The k nearest of queries [first, first + count); none where the farthest of a list are beyond the type. Any other error is the whole search's.
+  /// The k nearest of queries [first, first + count); none where the farthest of a list are beyond the type. Any other
+  /// error is the whole search's.
   std::optional<Neighbors> search(std::int64_t first, std::int64_t count, std::int64_t k) const try {
     KnnOptions own = options_;
     own.k = k;

@@ -1,4 +1,5 @@
-// The running k-lists of a block of queries: grown piece by piece, saved, and read back. Shared by what walks a corpus for lists (resume.cpp, truth.cpp).
+// The running k-lists of a block of queries: grown piece by piece, saved, and read back. Shared by what walks a corpus
+// for lists (resume.cpp, truth.cpp).
 #pragma once
 #include <cstdint>
 
@@ -25,8 +26,8 @@ struct ListFile {
   }
 };
 
-/// It reads the lists of the walk's block, none where there are none or damaged ones; file.rows_digest is then what was saved with them. Throws InvalidArgument
-/// for those of another search.
+/// It reads the lists of the walk's block, none where there are none or damaged ones; file.rows_digest is then what was
+/// saved with them. Throws InvalidArgument for those of another search.
 Lists load_lists(const Walk& walk, std::int64_t k, DistanceType type, std::int64_t corpus_rows, ListFile& file);
 /// Throws IoError.
 void save_lists(const Walk& walk, const Lists& lists, const ListFile& file);
@@ -37,11 +38,12 @@ void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists);
 /// Entries [from, from + count) of a list to place `at` of the result.
 void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, const NeighborsView& out,
                   std::int64_t at);
-/// It copies lists of rows [first, first + wide.rows()) of a graph to their rows of `out`: k of the k + 1 entries of each, the row itself left out, or the last
-/// where it is not there. Lists of k entries are copied as they are.
+/// It copies lists of rows [first, first + wide.rows()) of a graph to their rows of `out`: k of the k + 1 entries of
+/// each, the row itself left out, or the last where it is not there. Lists of k entries are copied as they are.
 void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out,
                        int threads);
-/// It fills out.counts, if there are any. Throws RangeError, as a search of the whole does, for a list that lacks rows which may answer: they are beyond its type.
+/// It fills out.counts, if there are any. Throws RangeError, as a search of the whole does, for a list that lacks rows
+/// which may answer: they are beyond its type.
 void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric,
                     int threads);
 

@@ -1,6 +1,7 @@
-// STRINGS: the same searches with other data. One side is read after the other (checked, coded, sorted by length), then the plan is
-// made, since lengths and symbols decide it, and the backend's one stage collects for every query: a distance of strings
-// is exact when it is there, so there is nothing to certify. Several devices take a run of the queries each.
+// STRINGS: the same searches with other data. One side is read after the other (checked, coded, sorted by length), then
+// the plan is made, since lengths and symbols decide it, and the backend's one stage collects for every query: a
+// distance of strings is exact when it is there, so there is nothing to certify. Several devices take a run of the
+// queries each.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -170,8 +171,8 @@ class StringJob {
     return std::accumulate(entries.begin(), entries.end(), std::int64_t{0});
   }
 
-  /// It returns where the queries of each device begin, and where those of the last end. Queries come by length; the distance of a pair takes a word of 64 symbols of the query at
-  /// a time.
+  /// It returns where the queries of each device begin, and where those of the last end. Queries come by length; the
+  /// distance of a pair takes a word of 64 symbols of the query at a time.
   static std::vector<std::int64_t> cuts_of(const StringSet& queries, std::int64_t end, std::size_t devices) {
     const auto work_of = [&](std::int64_t at) { return queries.length(at) / 64 + 1; };
     std::int64_t total = 0, work = 0;

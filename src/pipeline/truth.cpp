@@ -1,4 +1,5 @@
-// TRUTH: k-lists of a base in several matrices, as one walk over all of them: a running list at row n is the truth of the first n rows.
+// TRUTH: k-lists of a base in several matrices, as one walk over all of them: a running list at row n is the truth of
+// the first n rows.
 #include "pipeline/truth.hpp"
 
 #include <algorithm>
@@ -55,8 +56,8 @@ class TruthWalk {
   Walk& walk() noexcept { return walk_; }
 
  private:
-  /// The key is of all that the answer depends on but the values of the base, whose digest is saved with the lists: so no run reads the base twice but
-  /// for what it goes on from.
+  /// The key is of all that the answer depends on but the values of the base, whose digest is saved with the lists: so
+  /// no run reads the base twice but for what it goes on from.
   io::Digest128 key(const Points& queries, const Grid& grid) {
     if (options_.directory.empty()) return {};
     std::vector<std::int64_t> words{3, search_.k, static_cast<std::int64_t>(type_), grid.block};
@@ -69,7 +70,8 @@ class TruthWalk {
     copy_entries(list, 0, list.rows() * search_.k, tier.nearest.view(), walk_.first_query() * search_.k);
   }
 
-  /// The block's lists and those of the tiers that they have passed, where all of them were saved and are of these rows.
+  /// The block's lists and those of the tiers that they have passed, where all of them were saved and are of these
+  /// rows.
   Lists load(GroundTruth& truth) {
     if (!walk_.folder) return {};
     ListFile file = ListFile::of(walk_);

@@ -8,7 +8,8 @@
 
 namespace vicinal {
 
-/// The lists without a look at whether each has all rows that may answer: those whose distances are beyond the type are missing.
+/// The lists without a look at whether each has all rows that may answer: those whose distances are beyond the type are
+/// missing.
 GroundTruth lists_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
                             const Grid& grid);
 GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,

@@ -112,7 +112,8 @@ class Update {
     return (remains_[static_cast<std::size_t>(row / 64)] >> row % 64 & 1) != 0;
   }
 
-  /// A list that keeps k entries is the exact list of the old rows that remain; so is one that had them all, with room to spare.
+  /// A list that keeps k entries is the exact list of the old rows that remain; so is one that had them all, with room
+  /// to spare.
   void split() {
     const NeighborsView& lists = update_.lists;
     for (std::int64_t query = 0; query < lists.rows; ++query) {

@@ -1,5 +1,5 @@
-// VERIFY: another tool's ids, and distances if there are any, against the contract. Our own search is the truth; rows that
-// differ are looked at one by one to tell a wrong answer from another choice among equals.
+// VERIFY: another tool's ids, and distances if there are any, against the contract. Our own search is the truth; rows
+// that differ are looked at one by one to tell a wrong answer from another choice among equals.
 #include "vicinal/verify.hpp"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ class RowJudge {
     bool near_tie = false;  // no fault, and yet other ids than the truth's
   };
 
-  /// The judgment of a row; a fault comes with the first rank that shows it. A wrong distance weighs more than another order
-  /// among equals, which some callers accept.
+  /// The judgment of a row; a fault comes with the first rank that shows it. A wrong distance weighs more than another
+  /// order among equals, which some callers accept.
   Judgment judge(std::int64_t row, double& largest_difference) const {
     const std::int64_t* ids = claim_.ids + row * claim_.k;
     const double tolerance = options_.relative_tolerance;
@@ -81,8 +81,9 @@ class RowJudge {
     return value == ours || relative(value, ours) <= tolerance;
   }
 
-  /// The contract's distance of each claimed id, NaN where it is no row that may answer or stands in the list before. The
-  /// rows are ranked as a small corpus of their own, in binary64: a claimed row may be farther than any result can be.
+  /// The contract's distance of each claimed id, NaN where it is no row that may answer or stands in the list before.
+  /// The rows are ranked as a small corpus of their own, in binary64: a claimed row may be farther than any result can
+  /// be.
   std::vector<double> distances_of(std::int64_t row) const {
     // Each id is read once: another thread may change them, and a row is looked up by what was checked.
     const std::vector<std::int64_t> ids(claim_.ids + row * claim_.k, claim_.ids + (row + 1) * claim_.k);

@@ -1,4 +1,5 @@
-// The walk of a resumable search over blocks of queries and parts of the corpus, for k-lists (resume.cpp) and matches (resume_range.cpp).
+// The walk of a resumable search over blocks of queries and parts of the corpus, for k-lists (resume.cpp) and matches
+// (resume_range.cpp).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace vicinal {
 inline constexpr const char* resumable = "a resumable search";
 
 double now_seconds();
-/// The options of one piece: what is given a row or a query is cut as they are. `words` is memory for a bitmap that is cut within a word.
+/// The options of one piece: what is given a row or a query is cut as they are. `words` is memory for a bitmap that is
+/// cut within a word.
 KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query,
                          std::int64_t queries, std::vector<std::uint64_t>& words);
 /// Says of a bad row what a search of the part that holds row `first` says: a piece numbers rows from its own first.
