@@ -9,7 +9,7 @@ namespace vicinal::cpu {
 /// An Outlook is what a sample of the rows says of a search, before it.
 struct Outlook {
   std::int64_t sampled = 0;  // rows of the corpus; 0: it says nothing
-  bool int8_pays = true;     // where Plan::pilot leaves it open
+  bool int8_pays = true;     // where Techniques::pilot leaves it open
   bool rotated = false;
   double left_int8 = 0, left_f32 = 0;  // rows of the corpus, a query, that each precision does not exclude
 };

@@ -13,7 +13,7 @@ __device__ __forceinline__ unsigned shared_address(const void* at) {
 }
 #endif
 
-/// 16 bytes, both addresses multiples of 16. Not before copies_done().
+/// 16 bytes, both addresses multiples of 16. Read no earlier than after wait_for_copies().
 __device__ __forceinline__ void copy_16(void* shared, const void* global) {
 #if defined(__CUDACC__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");

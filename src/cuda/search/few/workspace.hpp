@@ -11,7 +11,7 @@
 
 namespace vicinal::cuda {
 
-/// The memory of one call: some 300 KB on the device, and what the host and the device both reach.
+/// The memory of one call: some 160 KB on the device, and what the host and the device both reach.
 template <class Device>
 class FewWorkspace {
  public:

@@ -66,7 +66,7 @@ inline const FilterKernel* filter_kernel(const FilterSet& set, Precision precisi
   return nullptr;
 }
 
-/// Backend::filter_refusal of a device whose blocks may have so many bytes of shared memory.
+/// Why a device whose blocks have so many bytes of shared memory has no filter for such rows; empty where it has one.
 inline std::string filter_refusal(const std::string& name, const FilterSet& set, Precision precision, Sum sum,
                                   std::int64_t dims, std::string_view instruction_set, std::int64_t shared_bytes) {
   const FilterKernel* kernel = filter_kernel(set, precision, sum, instruction_set);
