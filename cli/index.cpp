@@ -1,7 +1,6 @@
 // `vicinal index build|search|info|tune`: the permutation index in a file.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 

@@ -3,7 +3,6 @@
 //
 //   vicinal::for_each_field(result.stats, [&](const char* name, const auto& value) { log[name] = value; });
 #pragma once
-#include <cstddef>
 #include <tuple>
 
 #include "vicinal/device.hpp"

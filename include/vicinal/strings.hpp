@@ -1,7 +1,6 @@
 // Strings in memory: a view for every call that compares strings, and a list that owns what it was given.
 // A symbol is a Unicode code point, or a byte where the strings are bytes; nothing is normalised or folded.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

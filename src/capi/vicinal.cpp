@@ -1,7 +1,6 @@
 // The functions of vicinal.h: each turns its arguments into those of the C++ face, calls it, and keeps exceptions in.
 #include "vicinal/vicinal.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

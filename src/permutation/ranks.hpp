@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "core/buffer.hpp"
 #include "cpu/permutation/scores.hpp"
 #include "permutation/components.hpp"
 #include "vicinal/permutation_index.hpp"

@@ -12,7 +12,6 @@
 #include "pipeline/device_tasks.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/merge.hpp"
-#include "pipeline/plan.hpp"
 #include "pipeline/saved_lists.hpp"
 #include "pipeline/share_totals.hpp"
 

@@ -1,5 +1,4 @@
 // The calls that return a plan without searching, from shapes alone or from a sample of the rows besides, and its text.
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 

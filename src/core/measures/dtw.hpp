@@ -3,9 +3,10 @@
 // way waits for itself at every step: row r of `lanes` has element j at x[j * lanes + r]. The bits do not depend on `lanes`.
 #pragma once
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
-#include "core/measures/math.hpp"
+#include "core/both.hpp"
 
 namespace vicinal::measures {
 

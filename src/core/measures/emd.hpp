@@ -2,8 +2,9 @@
 // over each border|, which is the running sum of differences. In order of columns: running sums have no lanes.
 #pragma once
 #include <cmath>
+#include <cstdint>
 
-#include "core/measures/math.hpp"
+#include "core/both.hpp"
 
 namespace vicinal::measures {
 

@@ -2,7 +2,6 @@
 #include "cpu/match/guided.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "cpu/permutation/objects.hpp"

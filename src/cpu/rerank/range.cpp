@@ -1,7 +1,6 @@
 // See range.hpp.
 #include "cpu/rerank/range.hpp"
 
-#include <algorithm>
 #include <atomic>
 
 #include "prepare/check.hpp"

@@ -2,8 +2,6 @@
 // threshold.cpp. Each takes the ordered keys of a row (select/ordered.hpp) and leaves its k smallest by (key, position).
 #pragma once
 #include <cstdint>
-#include <limits>
-#include <string>
 
 namespace vicinal::cpu {
 
