@@ -102,7 +102,8 @@ Command register_range(App& root) {
   App app = root.add_subcommand("range", "Every row of CORPUS within a distance of each row of QUERIES, exactly");
   add_inputs(app, flags->search);
   app.add_number("-r,--radius", flags->radius, "the distance, itself included").required().type_name("R");
-  app.add_integer("--max-results", flags->max_results, "refuse more matches than this (default: what memory holds)")
+  app.add_integer("--max-results", flags->max_results,
+                  "refuse more matches than this (default: what free memory holds)")
       .type_name("N");
   add_meaning(app, flags->search);
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")

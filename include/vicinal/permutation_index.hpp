@@ -78,7 +78,7 @@ struct PermutationSearch {
   bool exact = false;  // the bits of brute force
   TuneOn tune_on = TuneOn::automatic;  // of recall
   DistanceType distance_type = DistanceType::automatic;
-  std::int64_t max_results = 0;  // of a range search, in all; 0: no limit
+  std::int64_t max_results = 0;  // of a range search, in all; 0: what free memory holds
   Budget memory = {};            // fewer threads take fewer queries at a time to stay within it; no bit changes
   Execution run = {};
   Progress progress = nullptr;

@@ -125,7 +125,7 @@ def test_max_results(rng):
     need = len(vicinal.range_search(corpus, queries, 3).ids)
     assert len(vicinal.range_search(corpus, queries, 3, max_results=need).ids) == need
     for limit in (1, need - 1):
-        with pytest.raises(vicinal.CapacityExceeded, match=f"result needs {need} entries, limit {limit}"):
+        with pytest.raises(vicinal.CapacityExceeded, match=f"has {need} matches, max_results is {limit}; lower the radius, or pass max_results={need}$"):
             vicinal.range_search(corpus, queries, 3, max_results=limit)
     with pytest.raises(MemoryError):
         vicinal.range_search(corpus, queries, np.inf, max_results=np.int64(199))

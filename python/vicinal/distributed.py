@@ -197,7 +197,8 @@ def merge_ranges(lists: Sequence[CsrNeighbors], metric: str = "euclidean", max_r
     """
     total = sum(len(one.ids) for one in lists)
     if max_results is not None and total > max_results:
-        raise CapacityExceeded(f"the parts have {total} entries for {len(lists[0])} queries, max_results is {max_results}")
+        limit = f"max_results is {max_results}; lower the radius, or pass max_results={total}"
+        raise CapacityExceeded(f"the result of {len(lists[0])} queries has {total} matches, {limit}")
     row = np.concatenate([np.repeat(np.arange(len(one)), np.diff(one.offsets)) for one in lists])
     ids, distances = np.concatenate([one.ids for one in lists]), np.concatenate([one.distances for one in lists])
     order = np.lexsort((ids, -distances if metric == "inner_product" else distances, row))

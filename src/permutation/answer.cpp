@@ -184,14 +184,15 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
   const double folded = descends ? -radius : radius;
   std::vector<std::vector<Entry>> found(static_cast<std::size_t>(rows));
   std::atomic<std::int64_t> total{0};
+  const std::int64_t most = most_matches(search.max_results, cpu_backend(), type);  // results are in the host's memory
   Outcome outcome =
       run_search(state, search, rows, 0, &folded, type, read, [&](std::int64_t query, std::span<const Entry> entries) {
         check_finite(entries, metric, type);
         const auto size = static_cast<std::int64_t>(entries.size());
-        const bool full = search.max_results > 0 && total.fetch_add(size) + size > search.max_results;
-        if (!full) found[static_cast<std::size_t>(query)].assign(entries.begin(), entries.end());
+        if (total.fetch_add(size) + size <= most)
+          found[static_cast<std::size_t>(query)].assign(entries.begin(), entries.end());
       });
-  if (search.max_results > 0 && total > search.max_results) refuse_entries(total, search.max_results);
+  if (total > most) refuse_entries(total, search.max_results, most);
   const FpGuard guard;  // distances are converted
   std::int64_t entries = 0;
   for (const std::vector<Entry>& row : found) entries += static_cast<std::int64_t>(row.size());

@@ -168,9 +168,18 @@ void check_radius(double radius) {
   if (std::isnan(radius)) refuse("radius is NaN");
 }
 
-void refuse_entries(std::int64_t entries, std::int64_t limit) {
+std::int64_t most_matches(std::int64_t max_results, const Backend& backend, DistanceType type) {
+  if (max_results > 0) return max_results;
+  const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(type));
+  return std::max<std::int64_t>(backend.device().free_bytes() / 10 * 9 / entry, 1);
+}
+
+void refuse_entries(std::int64_t entries, std::int64_t max_results, std::int64_t most) {
+  const bool by_caller = max_results > 0;
   fail(ErrorCode::capacity_exceeded,
-       cat("result needs ", entries, " entries, limit ", limit, "; lower the radius, or raise max_results"));
+       cat("the result has ", entries, " matches, ", by_caller ? "max_results is " : "free memory holds ", most,
+           "; lower the radius, ", by_caller ? "" : "search fewer queries at a time, ",
+           "or pass max_results=", entries));
 }
 
 KnnOptions graph_search_options(const GraphOptions& options) {

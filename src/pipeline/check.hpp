@@ -29,8 +29,12 @@ void check_graph_search(const Backend& backend, const Points& rows, const GraphO
 void check_range_search(const Backend& backend, const Points& corpus, const Points& queries,
                         const RangeOptions& options);
 void check_radius(double radius);
-/// Throws CapacityExceeded for a range's result of so many entries.
-[[noreturn]] void refuse_entries(std::int64_t entries, std::int64_t limit);
+/// The matches that a range search may find in all: max_results, or where that is 0 what the backend's free memory
+/// holds.
+std::int64_t most_matches(std::int64_t max_results, const Backend& backend, DistanceType type);
+/// Throws CapacityExceeded for a range's result of so many matches, which are more than `most`: max_results, or where
+/// that is 0 what memory holds.
+[[noreturn]] void refuse_entries(std::int64_t entries, std::int64_t max_results, std::int64_t most);
 
 /// Options of the search that a graph is: labels are those of both sides where the queries' are not given.
 KnnOptions graph_search_options(const GraphOptions& options);

@@ -55,8 +55,8 @@ class RangeRun {
  public:
   RangeRun(const SearchSpec& spec, const std::shared_ptr<const PreparedCorpus>& kept, const Points& queries,
            const SearchPlan& plan, const ProblemShape& problem, const RangeOptions& options, std::int64_t most)
-      : spec_(spec), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
-        size_(static_cast<std::int64_t>(distance_size(spec.type))),
+      : spec_(spec), kept_(kept), queries_(queries), plan_(plan), problem_(problem), max_results_(options.max_results),
+        most_(most), size_(static_cast<std::int64_t>(distance_size(spec.type))),
         thread_pool_(plan.threads, options.search.progress, options.search.stop,
                      static_cast<std::uint64_t>(spec.corpus.rows * queries.rows)),
         offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
@@ -69,7 +69,7 @@ class RangeRun {
     retry_smaller(
         [&] { return search(backend), true; },
         [&] { return halve(plan_, report_.certificate.precisions.back(), backend, problem_, report_.stats); });
-    if (total_ > most_) refuse_entries(total_, most_);
+    if (total_ > most_) refuse_entries(total_, max_results_, most_);
     thread_pool_.finish();
     if (report_.certificate.redone > 0)
       report_.certificate.precisions.emplace_back(precision_name(Precision::canonical));
@@ -155,7 +155,7 @@ class RangeRun {
   const Points& queries_;
   SearchPlan plan_;  // smaller where memory was refused
   const ProblemShape& problem_;
-  std::int64_t most_, size_, total_ = 0, done_ = 0;  // done_: queries
+  std::int64_t max_results_, most_, size_, total_ = 0, done_ = 0;  // done_: queries
   Report report_;
   ThreadPool thread_pool_;
   std::shared_ptr<std::int64_t[]> offsets_;
@@ -185,11 +185,8 @@ CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const 
                         .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
                         .radius = radius,
                         .stream = search.stream};
-  const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
-  const std::int64_t most = options.max_results > 0
-                                ? options.max_results
-                                : std::max<std::int64_t>(backend.device().free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
+  const std::int64_t most = most_matches(options.max_results, backend, plan.distance_type);
   CsrNeighbors result = RangeRun(spec, prepared.kept, queries, plan, problem, options, most).run();
   if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, spec, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -113,7 +113,9 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
     }
     walk.redone(std::min(redone, asked));
   }
-  if (options.max_results > 0 && total > options.max_results) refuse_entries(total, options.max_results);
+  // The parts are joined in the host's memory.
+  const std::int64_t most = most_matches(options.max_results, cpu_backend(), whole.distance_type);
+  if (total > most) refuse_entries(total, options.max_results, most);
   CsrNeighbors result(queries.rows, total, whole.distance_type);
   for (std::int64_t q = 0; q < queries.rows; ++q)
     result.offsets()[q + 1] = result.offsets()[q] + counts[static_cast<std::size_t>(q)];

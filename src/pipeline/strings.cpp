@@ -333,7 +333,7 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
         found[static_cast<std::size_t>(row)].assign(matches.begin(), matches.end());
       },
       report);
-  if (entries > most) refuse_entries(entries, most);
+  if (entries > most) refuse_entries(entries, options.max_results, most);
   CsrNeighbors result(queries.rows, entries, job.plan().distance_type);
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < queries.rows; ++row) {

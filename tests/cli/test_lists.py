@@ -129,7 +129,7 @@ def test_plans(files):
         (2, "InvalidArgument", "--symmetrize must be union or mutual", ["graph", "x.npy", "-k", "3", "--symmetrize", "both"]),
         (2, "Unsupported", ".npz", ["graph", "x.npy", "-k", "3", "--symmetrize", "union", "-o", "g.ivecs"]),
         (2, "InvalidArgument", "radius is NaN", ["range", "x.npy", "q.npy", "-r", "nan"]),
-        (5, "CapacityExceeded", "needs 6000 entries, limit 10", ["range", "x.npy", "q.npy", "-r", "inf", "--max-results", "10"]),
+        (5, "CapacityExceeded", "the result has 6000 matches, max_results is 10; lower the radius, or pass max_results=6000", ["range", "x.npy", "q.npy", "-r", "inf", "--max-results", "10"]),
         (2, "InvalidArgument", "max_results must be >= 0", ["range", "x.npy", "q.npy", "-r", "1", "--max-results", "-1"]),
         (2, "InvalidArgument", "exceeds 3 eligible rows", ["knn", "x.npy", "q.npy", "-k", "4", "--eligible", "ids.txt"]),
         (2, "InvalidArgument", "the mask of eligible rows has 299 entries, corpus has 300 rows",

@@ -522,7 +522,7 @@ TEST(Strings, WhatIsRefused) {
   const Refusal many =
       refusal([&] { vicinal::range_search(words.view(), words.view(), 9, {.search = plain, .max_results = 3}); });
   EXPECT_EQ(many.code, ErrorCode::capacity_exceeded);
-  EXPECT_NE(many.message.find("needs 4 entries, limit 3"), std::string::npos) << many.message;
+  EXPECT_NE(many.message.find("the result has 4 matches, max_results is 3"), std::string::npos) << many.message;
 
   const float numbers[] = {1, 2};
   const Refusal vectors = refusal([&] {

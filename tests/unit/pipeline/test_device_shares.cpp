@@ -245,7 +245,8 @@ TEST(DeviceShares, GraphsAndRangesOfStrings) {
       options.max_results = one.entries();
       expect_same(range_search(strings.view(), strings.view(), 6, options), one);
       options.max_results = one.entries() - 1;
-      EXPECT_REFUSED(capacity_exceeded, cat("result needs ", one.entries(), " entries, limit ", one.entries() - 1),
+      EXPECT_REFUSED(capacity_exceeded,
+                     cat("the result has ", one.entries(), " matches, max_results is ", one.entries() - 1),
                      range_search(strings.view(), strings.view(), 6, options));
     }
   }

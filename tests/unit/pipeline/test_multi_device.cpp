@@ -91,7 +91,8 @@ TEST(MultiDevice, GraphsRangesAndFewQueries) {
       expect_same(range_search(corpus.points(), queries.points(), 3.5, several), one);
       if (one.entries() > 1) {
         several.max_results = one.entries() - 1;
-        EXPECT_REFUSED(capacity_exceeded, cat("result needs ", one.entries(), " entries, limit ", one.entries() - 1),
+        EXPECT_REFUSED(capacity_exceeded,
+                       cat("the result has ", one.entries(), " matches, max_results is ", one.entries() - 1),
                        range_search(corpus.points(), queries.points(), 3.5, several));
       }
       const Neighbors none = knn(corpus.points(), queries.points().slice(0, 0), on(list, {.k = 2}));
