@@ -23,7 +23,6 @@ struct EligibleRows {
   Eligible conditions = {};
   std::optional<Integers> ids, corpus_labels, query_labels;
   std::optional<Words> bitmap;
-  std::int64_t mask_rows = 0;  // of a bitmap: the entries that the user's mask had
 };
 
 /// KnnOptions as Python fills them. `progress` is None or a callable (done, total) -> bool.
@@ -32,9 +31,8 @@ struct Options {
   nb::object progress = nb::none();
   EligibleRows eligible = {};
 
-  /// For one search in a corpus of `rows` rows. Throws InvalidArgument for a mask of another length: packed into words,
-  /// the library can no longer tell.
-  KnnOptions search(std::int64_t rows, Progress poll = nullptr) const;
+  /// For one search.
+  KnnOptions search(Progress poll = nullptr) const;
 
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(progress.ptr());

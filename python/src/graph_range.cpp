@@ -25,8 +25,8 @@ Symmetrize parse_symmetrize(const std::string& name) {
 
 }  // namespace
 
-GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress) {
-  return {.search = options.search(rows, std::move(progress)), .include_self = include_self};
+GraphOptions graph_options(const Options& options, bool include_self, Progress progress) {
+  return {.search = options.search(std::move(progress)), .include_self = include_self};
 }
 
 nb::tuple graph_to_python(const Options& options, const std::optional<std::string>& symmetrize,
@@ -45,7 +45,7 @@ nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool i
                                 const std::optional<std::string>& symmetrize) {
   check_reach(options, {&rows});
   return graph_to_python(options, symmetrize, [&](const Progress& progress) {
-    return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows, progress));
+    return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, progress));
   });
 }
 
@@ -53,27 +53,25 @@ nb::tuple range_search_from_python(const Rows& corpus, const Rows& queries, doub
                                    std::int64_t max_results) {
   check_reach(options, {&corpus, &queries});
   return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    const RangeOptions wanted{.search = options.search(corpus.anywhere().rows, progress), .max_results = max_results};
+    const RangeOptions wanted{.search = options.search(progress), .max_results = max_results};
     return vicinal::range_search(corpus.anywhere(), queries.anywhere(), radius, wanted);
   }));
 }
 
 nb::dict plan_graph_from_python(const Shape& rows, const Options& options, bool include_self) {
-  return plan_to_python(vicinal::plan_graph(rows, graph_options(options, include_self, rows.rows)));
+  return plan_to_python(vicinal::plan_graph(rows, graph_options(options, include_self)));
 }
 
 nb::dict plan_range_from_python(const Shape& corpus, const Shape& queries, const Options& options) {
-  return plan_to_python(vicinal::plan_range(corpus, queries, {.search = options.search(corpus.rows)}));
+  return plan_to_python(vicinal::plan_range(corpus, queries, {.search = options.search()}));
 }
 
 nb::dict plan_graph_rows_from_python(const Rows& rows, const Options& options, bool include_self) {
-  return plan_to_python(
-      vicinal::plan_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows)));
+  return plan_to_python(vicinal::plan_graph(rows.anywhere(), graph_options(options, include_self)));
 }
 
 nb::dict plan_range_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options, double radius) {
-  return plan_to_python(
-      vicinal::plan_range(corpus.anywhere(), queries, radius, {.search = options.search(corpus.anywhere().rows)}));
+  return plan_to_python(vicinal::plan_range(corpus.anywhere(), queries, radius, {.search = options.search()}));
 }
 
 }  // namespace

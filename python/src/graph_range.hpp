@@ -13,7 +13,7 @@ namespace vicinal::python {
 
 namespace nb = nanobind;
 
-GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress = nullptr);
+GraphOptions graph_options(const Options& options, bool include_self, Progress progress = nullptr);
 
 /// The graph that `search` finds without the GIL, as it is or symmetrised: "union" or "mutual".
 nb::tuple graph_to_python(const Options& options, const std::optional<std::string>& symmetrize,

@@ -57,8 +57,7 @@ std::string distance_type(const Shape& corpus, const Points& queries, const Opti
       knn.k >= 1 && knn.k <= corpus.rows && corpus.cols == queries.cols && queries.rows <= 1 << 20 && knn.k <= 1 << 10;
   const DistanceType type =
       plain ? resolve_distance_type(knn.distance_type, knn.metric, corpus.dtype, queries.dtype)
-            : vicinal::plan(corpus, {queries.rows, queries.cols, queries.dtype, true}, options.search(corpus.rows))
-                  .distance_type;
+            : vicinal::plan(corpus, {queries.rows, queries.cols, queries.dtype, true}, options.search()).distance_type;
   return std::string(distance_type_name(type));
 }
 
@@ -67,11 +66,11 @@ nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options
   const Points &rows = corpus.anywhere(), &asked = queries.anywhere();
   auto small = small_knn({rows.rows, rows.cols, rows.dtype}, asked, options,
                          [&](const NeighborsView& out, const Progress& progress) {
-                           return vicinal::knn_into(out, rows, asked, options.search(rows.rows, progress));
+                           return vicinal::knn_into(out, rows, asked, options.search(progress));
                          });
   if (small) return *std::move(small);
   return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn(corpus.anywhere(), queries.anywhere(), options.search(corpus.anywhere().rows, progress));
+    return vicinal::knn(corpus.anywhere(), queries.anywhere(), options.search(progress));
   }));
 }
 
@@ -109,8 +108,7 @@ PythonReport knn_into_from_python(const Rows& corpus, const Rows& queries, const
   check_reach(options, {&corpus, &queries});
   const NeighborsView view = out_of(out, corpus.anywhere().dtype, queries.anywhere(), options.knn);
   return PythonReport(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_into(view, corpus.anywhere(), queries.anywhere(),
-                             options.search(corpus.anywhere().rows, progress));
+    return vicinal::knn_into(view, corpus.anywhere(), queries.anywhere(), options.search(progress));
   }));
 }
 
@@ -158,13 +156,13 @@ class PythonCorpus {
 
   nb::tuple knn_graph(const Options& options, bool include_self, const std::optional<std::string>& symmetrize) const {
     return graph_to_python(options, symmetrize, [&](const Progress& progress) {
-      return corpus_.knn_graph(graph_options(options, include_self, corpus_.rows(), progress));
+      return corpus_.knn_graph(graph_options(options, include_self, progress));
     });
   }
   nb::tuple range_search(const Rows& queries, double radius, const Options& options, std::int64_t max_results) const {
     check_reach(options, {&queries});
     return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      const RangeOptions wanted{.search = options.search(corpus_.rows(), progress), .max_results = max_results};
+      const RangeOptions wanted{.search = options.search(progress), .max_results = max_results};
       return corpus_.range_search(queries.anywhere(), radius, wanted);
     }));
   }
@@ -172,8 +170,7 @@ class PythonCorpus {
                   double relative_tolerance) const {
     if (rows_) (void)rows_->points();
     return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      const VerifyOptions wanted{.search = options.search(corpus_.rows(), progress),
-                                 .relative_tolerance = relative_tolerance};
+      const VerifyOptions wanted{.search = options.search(progress), .relative_tolerance = relative_tolerance};
       return corpus_.verify(queries.points(), claim_of(ids, distances), wanted);
     }));
   }
@@ -182,19 +179,18 @@ class PythonCorpus {
     check_reach(options, {&queries});
     const Points& asked = queries.anywhere();
     auto small = small_knn(shape(), asked, options, [&](const NeighborsView& out, const Progress& progress) {
-      return corpus_.knn_into(out, asked, options.search(corpus_.rows(), progress));
+      return corpus_.knn_into(out, asked, options.search(progress));
     });
     if (small) return *std::move(small);
-    return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      return corpus_.knn(asked, options.search(corpus_.rows(), progress));
-    }));
+    return neighbors_to_python(without_gil(
+        options.progress, [&](const Progress& progress) { return corpus_.knn(asked, options.search(progress)); }));
   }
   /// The search begins after the queries' stream: options serve call after call.
   PythonReport knn_into(const Rows& queries, const Options& options, const nb::tuple& out) const {
     check_reach(options, {&queries});
     const NeighborsView view = out_of(out, corpus_.dtype(), queries.anywhere(), options.knn);
     return PythonReport(without_gil(options.progress, [&](const Progress& progress) {
-      KnnOptions wanted = options.search(corpus_.rows(), progress);
+      KnnOptions wanted = options.search(progress);
       wanted.stream = reinterpret_cast<void*>(queries.stream());
       return corpus_.knn_into(view, queries.anywhere(), wanted);
     }));
@@ -219,11 +215,11 @@ class PythonCorpus {
 std::string text_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Options& options) {
-  return plan_to_python(vicinal::plan(corpus, queries, options.search(corpus.rows)));
+  return plan_to_python(vicinal::plan(corpus, queries, options.search()));
 }
 
 nb::dict plan_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options) {
-  return plan_to_python(vicinal::plan(corpus.anywhere(), queries, options.search(corpus.anywhere().rows)));
+  return plan_to_python(vicinal::plan(corpus.anywhere(), queries, options.search()));
 }
 
 nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, const std::string& metric, bool pad) {
@@ -244,7 +240,7 @@ nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table
   const Claim claim = claim_of(ids, distances);
   return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
     VerifyOptions wanted;
-    wanted.search = options.search(corpus.points().rows, progress);
+    wanted.search = options.search(progress);
     wanted.relative_tolerance = relative_tolerance;
     return vicinal::verify(corpus.points(), queries.points(), claim, wanted);
   }));

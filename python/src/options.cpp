@@ -1,5 +1,4 @@
-// The options of a call, and which rows may answer it. Values are judged here where the library has no words for them:
-// names that only Python spells, and the length of a mask that arrives packed.
+// The options of a call, and which rows may answer it. The library judges their values.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -28,13 +27,15 @@ void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t las
   EligibleRows rows{.ids = std::move(ids),
                     .corpus_labels = std::move(corpus_labels),
                     .query_labels = std::move(query_labels),
-                    .bitmap = std::move(bitmap),
-                    .mask_rows = mask_rows};
+                    .bitmap = std::move(bitmap)};
   Eligible& conditions = rows.conditions;
   conditions.first = first;
   conditions.last = last;
   if (rows.ids) conditions.ids = span_of(*rows.ids);
-  if (rows.bitmap) conditions.bitmap = std::span(rows.bitmap->data(), rows.bitmap->shape(0));
+  if (rows.bitmap) {
+    conditions.bitmap = std::span(rows.bitmap->data(), rows.bitmap->shape(0));
+    conditions.bitmap_rows = mask_rows;
+  }
   if (rows.corpus_labels) conditions.corpus_labels = span_of(*rows.corpus_labels);
   if (rows.query_labels) conditions.query_labels = span_of(*rows.query_labels);
   if (label_rule) conditions.labels = parse_label_rule(*label_rule);
@@ -71,11 +72,7 @@ void construct_options(Options* self, std::int64_t asked_k, const std::string& m
 
 }  // namespace
 
-KnnOptions Options::search(std::int64_t rows, Progress poll) const {
-  if (eligible.bitmap && eligible.mask_rows != rows) {
-    throw Error(ErrorCode::invalid_argument, "the mask of eligible rows has " + std::to_string(eligible.mask_rows) +
-                                                 " entries, corpus has " + std::to_string(rows) + " rows");
-  }
+KnnOptions Options::search(Progress poll) const {
   KnnOptions options = knn;
   options.progress = std::move(poll);
   return options;

@@ -117,35 +117,33 @@ namespace {
 
 nb::tuple knn_strings(const Texts& corpus, const Texts& queries, const Options& options) {
   return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn(corpus.view(), queries.view(), options.search(corpus.view().rows, progress));
+    return vicinal::knn(corpus.view(), queries.view(), options.search(progress));
   }));
 }
 
 nb::tuple knn_graph_strings(const Texts& rows, const Options& options, bool include_self,
                             const std::optional<std::string>& symmetrize) {
   return graph_to_python(options, symmetrize, [&](const Progress& progress) {
-    return vicinal::knn_graph(rows.view(), graph_options(options, include_self, rows.view().rows, progress));
+    return vicinal::knn_graph(rows.view(), graph_options(options, include_self, progress));
   });
 }
 
 nb::tuple range_search_strings(const Texts& corpus, const Texts& queries, double radius, const Options& options,
                                std::int64_t max_results) {
   return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    const RangeOptions wanted{.search = options.search(corpus.view().rows, progress), .max_results = max_results};
+    const RangeOptions wanted{.search = options.search(progress), .max_results = max_results};
     return vicinal::range_search(corpus.view(), queries.view(), radius, wanted);
   }));
 }
 
 nb::dict plan_strings(const Texts& corpus, const Texts& queries, const Options& options) {
-  return plan_to_python(vicinal::plan(corpus.view(), queries.view(), options.search(corpus.view().rows)));
+  return plan_to_python(vicinal::plan(corpus.view(), queries.view(), options.search()));
 }
 nb::dict plan_graph_strings(const Texts& rows, const Options& options, bool include_self) {
-  return plan_to_python(
-      vicinal::plan_graph(rows.view(), {.search = options.search(rows.view().rows), .include_self = include_self}));
+  return plan_to_python(vicinal::plan_graph(rows.view(), {.search = options.search(), .include_self = include_self}));
 }
 nb::dict plan_range_strings(const Texts& corpus, const Texts& queries, const Options& options) {
-  return plan_to_python(
-      vicinal::plan_range(corpus.view(), queries.view(), {.search = options.search(corpus.view().rows)}));
+  return plan_to_python(vicinal::plan_range(corpus.view(), queries.view(), {.search = options.search()}));
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ struct HostRows {
   }
 };
 
-TruthOptions options_of(const Options& options, std::int64_t rows, const Progress& progress, const nb::bytes& directory,
+TruthOptions options_of(const Options& options, const Progress& progress, const nb::bytes& directory,
                         std::int64_t verified_queries) {
   TruthOptions truth;
-  truth.search = options.search(rows, progress);
+  truth.search = options.search(progress);
   truth.directory = {directory.c_str(), directory.size()};
   truth.verified_queries = verified_queries;
   return truth;
@@ -55,7 +55,7 @@ nb::list truth_from_python(const nb::list& base, const Rows& queries, const Opti
   const HostRows rows(base);
   const Points asked = queries.points();
   return truth_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    TruthOptions wanted = options_of(options, rows.count, progress, directory, verified_queries);
+    TruthOptions wanted = options_of(options, progress, directory, verified_queries);
     wanted.tiers = tiers;
     return vicinal::ground_truth(rows.parts, asked, wanted);
   }));
@@ -68,8 +68,7 @@ nb::list update_from_python(const Part& lists, const nb::list& base, const Rows&
   const Points asked = queries.points();
   const TruthUpdate update{view_of(lists), old.parts, fresh.parts, {deleted.data(), deleted.shape(0)}};
   return truth_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::update_ground_truth(
-        update, asked, options_of(options, old.count + fresh.count, progress, directory, verified_queries));
+    return vicinal::update_ground_truth(update, asked, options_of(options, progress, directory, verified_queries));
   }));
 }
 
