@@ -100,13 +100,12 @@ vicinal::Eligible eligible_of(EligibleFlags& flags) {
       eligible.ids = flags.listed.values;
     }
   }
-  if (!flags.rule.empty() && flags.rule != "same" && flags.rule != "other")
-    refuse("--label-rule must be same or other, got " + flags.rule);
+  const auto rule = flags.rule.empty() ? vicinal::Eligible::Labels::same : vicinal::parse_label_rule(flags.rule);
   if (flags.corpus_labels.empty() && flags.query_labels.empty()) {
     if (!flags.rule.empty()) refuse("--label-rule needs --corpus-labels");
     return eligible;
   }
-  eligible.labels = flags.rule == "other" ? vicinal::Eligible::Labels::other : vicinal::Eligible::Labels::same;
+  eligible.labels = rule;
   if (!flags.corpus_labels.empty()) flags.rows = vicinal::read_column(flags.corpus_labels);
   if (!flags.query_labels.empty()) flags.queries = vicinal::read_column(flags.query_labels);
   eligible.corpus_labels = flags.rows.values;

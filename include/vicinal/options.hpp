@@ -60,6 +60,7 @@ struct Eligible {
   Labels labels = Labels::ignored;                            // rows whose label is the query's, or is not
   std::span<const std::int64_t> corpus_labels, query_labels;  // one a row
 };
+Eligible::Labels parse_label_rule(std::string_view name);  // "same", "other"
 
 struct KnnOptions {
   std::int64_t k = 10;

@@ -161,6 +161,8 @@ void bind_match(nb::module_& m) {
         nb::arg("distance"), nb::arg("ratio").none(), nb::arg("max_distance").none(), nb::arg("mutual"),
         nb::arg("strict"), nb::arg("lone"), nb::arg("guide").none(), nb::arg("directory"));
   m.def("match_presets", &presets_to_python);
+  m.def(
+      "check_match_preset", [](const std::string& name) { vicinal::match_preset(name); }, nb::arg("name"));
   m.def("image_pairs", &image_pairs_from_python, nb::arg("how"), nb::arg("images"));
 }
 

@@ -15,12 +15,6 @@ namespace {
 
 std::span<const std::int64_t> span_of(const Integers& array) { return {array.data(), array.shape(0)}; }
 
-Eligible::Labels parse_label_rule(const std::string& name) {
-  if (name == "same") return Eligible::Labels::same;
-  if (name == "other") return Eligible::Labels::other;
-  throw Error(ErrorCode::invalid_argument, "unknown label_rule \"" + name + "\"; rules: same, other");
-}
-
 void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t last, std::optional<Integers> ids,
                         std::optional<Words> bitmap, std::int64_t mask_rows, std::optional<Integers> corpus_labels,
                         std::optional<Integers> query_labels, const std::optional<std::string>& label_rule) {

@@ -174,8 +174,8 @@ REFUSED = {
     "label of 64 bits": (dict(labels=(np.full(N, 2**64 - 1, np.uint64), np.zeros(Q, int))), "InvalidArgument",
                          "corpus labels: label 18446744073709551615 does not fit int64"),
     "unknown rule": (dict(labels=(np.zeros(N, int), np.zeros(Q, int)), label_rule="different"), "InvalidArgument",
-                     'unknown label_rule "different"; rules: same, other'),
-    "unknown rule without labels": (dict(label_rule="different"), "InvalidArgument", "unknown label_rule"),
+                     'unknown label rule "different"; known: same, other'),
+    "unknown rule without labels": (dict(label_rule="different"), "InvalidArgument", "unknown label rule"),
     "a rule and no labels": (dict(label_rule="other"), "InvalidArgument", "0 labels for the 70 rows"),
     "rule not text": (dict(label_rule=None), TypeError, "label_rule must be a str, got NoneType"),
 }  # fmt: skip

@@ -237,7 +237,7 @@ X = np.arange(12.0).reshape(3, 4)
     (lambda: vicinal.select_k(np.float32(3), 1), ValueError, "expected 1 or 2 dimensions, got 0"),
     (lambda: vicinal.select_k(X.astype("g"), 1), ValueError, "longdouble not supported"),
     (lambda: vicinal.select_k(dlpack.Tensor(X > 3, dlpack.BOOL), 1), TypeError, "unsupported dtype bool"),
-    (lambda: vicinal.select_k(X, 1, algorithm="qick"), ValueError, 'did you mean "quick"\\? algorithms: auto, threshold, '),
+    (lambda: vicinal.select_k(X, 1, algorithm="qick"), ValueError, 'did you mean "quick"\\? known: auto, threshold, '),
     (lambda: vicinal.select_k(X, 1, algorithm="quick_warp"), ValueError, "runs on CUDA only"),
     (lambda: vicinal.select_k(X, 1, algorithm=None), TypeError, "algorithm must be a str"),
     (lambda: vicinal.select_k(X, 1, largest=1), TypeError, "largest must be a bool"),

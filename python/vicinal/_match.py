@@ -228,7 +228,7 @@ def _tests(given: dict[str, Any], preset: Any) -> dict[str, Any]:
 
         name = _inputs.text("preset", preset)
         if name not in PRESETS:
-            raise InvalidArgument(f"unknown preset {name!r}; presets: {', '.join(PRESETS)}")
+            _native.check_match_preset(name)  # raises, in the library's words
         given = {**_DEFAULTS, **PRESETS[name], **{key: value for key, value in given.items() if _is_given(key, value)}}
     mutual = given["mutual"]
     if isinstance(mutual, np.bool_):

@@ -126,15 +126,13 @@ Metric parse_metric(std::string_view name, bool MetricInfo::*sort) {
       if (taken && word == name && ours.substr(0, ours.find('"')) == info.name) meant = ours;
   }
   if (meant.empty()) meant = nearest_name(name, known);
-  const std::string all = sort != nullptr
-                              ? cat(": ", joined(known))
-                              : cat(" of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }),
-                                    "; of strings: ", names_where([](const MetricInfo& info) { return info.strings; }),
-                                    "; of permutation indexes, which take all: ",
-                                    names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; }));
-  fail(ErrorCode::invalid_argument,
-       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
-           meant.empty() ? "; metrics" : " metrics", all));
+  const std::string all =
+      sort != nullptr ? cat("metrics: ", joined(known))
+                      : cat("metrics of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }),
+                            "; of strings: ", names_where([](const MetricInfo& info) { return info.strings; }),
+                            "; of permutation indexes, which take all: ",
+                            names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; }));
+  refuse_name("metric", name, meant, all);
 }
 
 }  // namespace vicinal

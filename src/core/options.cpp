@@ -36,13 +36,19 @@ const char* distance_type_name(DistanceType type) noexcept {
 DistanceType parse_distance_type(std::string_view name) {
   for (DistanceType type : {DistanceType::automatic, DistanceType::f32, DistanceType::f64, DistanceType::u32})
     if (name == distance_type_name(type)) return type;
-  fail(ErrorCode::invalid_argument, cat("unknown distance type \"", name, "\"; distance types: auto, f32, f64, u32"));
+  refuse_name("distance type", name, {"auto", "f32", "f64", "u32"});
 }
 
 Degenerate parse_degenerate(std::string_view name) {
   if (name == "error") return Degenerate::error;
   if (name == "one") return Degenerate::one;
-  fail(ErrorCode::invalid_argument, cat("unknown rule for degenerate rows \"", name, "\"; rules: error, one"));
+  refuse_name("rule for degenerate rows", name, {"error", "one"});
+}
+
+Eligible::Labels parse_label_rule(std::string_view name) {
+  if (name == "same") return Eligible::Labels::same;
+  if (name == "other") return Eligible::Labels::other;
+  refuse_name("label rule", name, {"same", "other"});
 }
 
 std::int64_t parse_bytes(std::string_view text) {

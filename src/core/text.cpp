@@ -61,4 +61,13 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
   return out;
 }
 
+void refuse_name(const char* what, std::string_view name, const std::vector<std::string>& known) {
+  refuse_name(what, name, nearest_name(name, known), cat("known: ", joined(known)));
+}
+
+void refuse_name(const char* what, std::string_view name, const std::string& meant, const std::string& all) {
+  fail(ErrorCode::invalid_argument,
+       cat("unknown ", what, " \"", name, "\"; ", meant.empty() ? "" : cat("did you mean \"", meant, "\"? "), all));
+}
+
 }  // namespace vicinal

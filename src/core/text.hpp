@@ -29,4 +29,10 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator = ", ");
 
+/// Throws InvalidArgument: unknown metric "euclid"; did you mean "euclidean"? known: euclidean, ...
+[[noreturn]] void refuse_name(const char* what, std::string_view name, const std::vector<std::string>& known);
+/// The same where more is known: the name that was meant, or "", and how all of them are listed ("known: ...").
+[[noreturn]] void refuse_name(const char* what, std::string_view name, const std::string& meant,
+                              const std::string& all);
+
 }  // namespace vicinal

@@ -17,11 +17,7 @@ template <class Enum, std::size_t N>
 Enum parse(std::string_view name, const std::array<const char*, N>& names, const char* what) {
   for (std::size_t i = 0; i < N; ++i)
     if (name == names[i]) return static_cast<Enum>(i);
-  const std::vector<std::string> known(names.begin(), names.end());
-  const std::string meant = nearest_name(name, known);
-  fail(ErrorCode::invalid_argument,
-       cat("unknown ", what, " \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
-           meant.empty() ? "; known: " : " known: ", joined(known)));
+  refuse_name(what, name, {names.begin(), names.end()});
 }
 
 }  // namespace

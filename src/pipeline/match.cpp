@@ -233,7 +233,8 @@ Mutual parse_mutual(std::string_view name) {
   if (name == "tested") return Mutual::tested;
   if (name == "nearest") return Mutual::nearest;
   if (name == "one_way") return Mutual::one_way;
-  refuse_match(cat("unknown mutual \"", name, "\"; ways: tested (Python: True), nearest, one_way (Python: False)"));
+  refuse_name("mutual", name, nearest_name(name, {"tested", "nearest", "one_way"}),
+              "known: tested (Python: True), nearest, one_way (Python: False)");
 }
 
 std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images) {

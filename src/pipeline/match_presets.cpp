@@ -51,11 +51,7 @@ std::vector<std::string> match_presets() {
 MatchOptions match_preset(std::string_view name) {
   const auto* const found =
       std::find_if(std::begin(presets), std::end(presets), [&](const Preset& preset) { return preset.name == name; });
-  if (found == std::end(presets)) {
-    std::string known;
-    for (const Preset& preset : presets) known += cat(known.empty() ? "" : ", ", preset.name);
-    fail(ErrorCode::invalid_argument, cat("unknown preset \"", name, "\"; presets: ", known));
-  }
+  if (found == std::end(presets)) refuse_name("preset", name, match_presets());
   return {.distance = found->distance,
           .ratio = found->ratio,
           .strict = found->strict,

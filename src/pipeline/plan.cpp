@@ -162,7 +162,7 @@ void check_filter(const std::string& filter) {
     known.emplace_back(precision.name);
   }
   known.emplace_back(rotated_filter);
-  fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
+  refuse_name("filter", filter, known);
 }
 
 /// A plan with what the backend proposes, as far as it does not depend on the budget.

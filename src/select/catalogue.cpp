@@ -27,10 +27,7 @@ void check_select_algorithm(const std::string& name) {
     if (algorithm.name == name) return;
     known.emplace_back(algorithm.name);
   }
-  const std::string near = nearest_name(name, known);
-  fail(ErrorCode::invalid_argument,
-       cat("unknown algorithm \"", name, "\"", near.empty() ? "" : "; did you mean \"" + near + "\"?",
-           near.empty() ? "; algorithms: " : " algorithms: ", joined(known)));
+  refuse_name("algorithm", name, known);
 }
 
 bool select_runs_on(const std::string& name, std::string_view device) {

@@ -135,7 +135,7 @@ def test_plans(files):
         (2, "InvalidArgument", "the mask of eligible rows has 299 entries, corpus has 300 rows",
          ["knn", "x.npy", "q.npy", "-k", "1", "--eligible", "short.npy"]),
         (2, "InvalidArgument", "--label-rule needs --corpus-labels", ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "other"]),
-        (2, "InvalidArgument", "must be same or other", ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "both"]),
+        (2, "InvalidArgument", 'unknown label rule "both"', ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "both"]),
         (2, "InvalidArgument", "FIRST:LAST", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible-ids", "5"]),
         (2, "InvalidArgument", "20 labels for the 300 rows", ["knn", "x.npy", "q.npy", "-k", "1", "--corpus-labels", "query_labels.npy", "--query-labels", "query_labels.npy"]),
         (4, "IoError", "No such file", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible", "none.npy"]),

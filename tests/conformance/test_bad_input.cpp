@@ -151,7 +151,10 @@ std::vector<Row> table() {
        {.options = with_run({.filter = "fp16"})},
        ErrorCode::unsupported,
        "fp16 does not run on cpu.*f32"},
-      {"unknown filter", {.options = with_run({.filter = "f8"})}, ErrorCode::invalid_argument, "f8.*canonical"},
+      {"unknown filter",
+       {.options = with_run({.filter = "f8"})},
+       ErrorCode::invalid_argument,
+       "unknown filter \"f8\"; did you mean .* known: auto, .*canonical"},
       {"negative budget", {.options = negative_budget}, ErrorCode::invalid_argument, "memory.*-1"},
   };
 }

@@ -22,6 +22,30 @@ TEST(Names, EveryMetricByNameAndAlias) {
   EXPECT_EQ(vicinal::parse_metric("chebyshev"), Metric::linf);
 }
 
+TEST(Names, MisspeltOptionsAndRulesAreAnsweredWithTheNearestAndAll) {
+  const auto said = [](const auto& parse) {
+    const Refusal got = refusal(parse);
+    EXPECT_EQ(got.code, ErrorCode::invalid_argument) << got.message;
+    return got.message;
+  };
+  EXPECT_EQ(said([] { vicinal::parse_distance_type("f46"); }),
+            "unknown distance type \"f46\"; did you mean \"f64\"? known: auto, f32, f64, u32");
+  EXPECT_EQ(said([] { vicinal::parse_degenerate("eror"); }),
+            "unknown rule for degenerate rows \"eror\"; did you mean \"error\"? known: error, one");
+  EXPECT_EQ(said([] { vicinal::parse_label_rule("samme"); }),
+            "unknown label rule \"samme\"; did you mean \"same\"? known: same, other");
+  EXPECT_EQ(said([] { vicinal::parse_label_rule("indifferent"); }),
+            "unknown label rule \"indifferent\"; known: same, other");
+  EXPECT_EQ(said([] { vicinal::parse_mutual("neerest"); }),
+            "unknown mutual \"neerest\"; did you mean \"nearest\"? known: tested (Python: True), nearest, one_way "
+            "(Python: False)");
+  EXPECT_EQ(
+      said([] { vicinal::match_preset("openvc"); }),
+      "unknown preset \"openvc\"; did you mean \"opencv\"? known: colmap, colmap-cpu, hloc, opencv, kornia, vlfeat");
+  EXPECT_EQ(vicinal::parse_label_rule("same"), vicinal::Eligible::Labels::same);
+  EXPECT_EQ(vicinal::parse_label_rule("other"), vicinal::Eligible::Labels::other);
+}
+
 TEST(Names, ForeignAndMisspeltMetricsAreAnsweredWithTheNearest) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {"l2sq", "sqeuclidean"},  {"l2", "euclidean"},   {"ip", "inner_product"},

@@ -389,7 +389,7 @@ TEST(Select, RefusalsNameTheValueAndTheWayOut) {
   };
   EXPECT_EQ(message({.k = 0}), "InvalidArgument: k must be >= 1, got 0");
   EXPECT_EQ(message({.k = 11}), "InvalidArgument: k=11 exceeds the 10 values of a row");
-  EXPECT_NE(message({.k = 1, .algorithm = "bitonik"}).find("did you mean \"bitonic\"? algorithms: auto, threshold"),
+  EXPECT_NE(message({.k = 1, .algorithm = "bitonik"}).find("did you mean \"bitonic\"? known: auto, threshold"),
             std::string::npos)
       << message({.k = 1, .algorithm = "bitonik"});
   EXPECT_NE(message({.k = 1, .algorithm = "quick_block", .run = {.device = "cpu"}}).find("runs on CUDA only"),
