@@ -70,6 +70,10 @@ def test_refusals(rows):
     lists = vicinal.knn(rows, queries, 4)
     for error, words, call in (
         (vicinal.InvalidArgument, "tiers must ascend", lambda: vicinal.ground_truth(rows, queries, 2, tiers=[9, 9])),
+        (vicinal.InvalidArgument, "k=2 exceeds the n=1 rows of a tier",
+         lambda: vicinal.ground_truth(rows, queries[:0], 2, tiers=[1, 9], eligible=np.arange(9))),
+        (vicinal.InvalidArgument, "k=2 exceeds the n=1 rows of a tier",
+         lambda: vicinal.ground_truth(rows, queries[:0], 2, tiers=[1, 9], labels=(np.zeros(len(rows), int), np.zeros(0, int)))),
         (vicinal.InvalidArgument, "tiers is empty", lambda: vicinal.ground_truth(rows, queries, 2, tiers=[])),
         (TypeError, "tiers must be an integer", lambda: vicinal.ground_truth(rows, queries, 2, tiers=[9.0])),
         (vicinal.InvalidArgument, "part 1 of the base: rows are f64", lambda: vicinal.ground_truth([rows, rows.astype(float)], queries, 2)),

@@ -150,7 +150,7 @@ GroundTruth lists_in_pieces(std::span<const Points> base, const Points& queries,
   for (const std::int64_t rows : cuts) {
     const KnnOptions prefix = piece_options(search, 0, rows, 0, queries.rows, words);
     const RowFilter filter(prefix.eligible, rows, search.first_id, false);
-    if (filter.all() && search.k > rows && !search.pad)
+    if (search.k > rows && !search.pad)
       fail(ErrorCode::invalid_argument, cat("k=", search.k, " exceeds the n=", rows, " rows of a tier (use pad)"));
     check_k(filter, rows, queries.rows, search.k, search.pad);
     truth.tiers.push_back({rows, Neighbors(queries.rows, search.k, whole.distance_type, search.pad)});
