@@ -170,6 +170,15 @@ def test_empty_sides():
     assert vicinal.knn([], WORDS, 2, "levenshtein", pad=True).ids.tolist() == [[-1, -1]] * len(WORDS)
 
 
+def test_an_empty_list_is_of_either_kind():
+    for metric in ("levenshtein", "jaccard"):
+        assert vicinal.knn([b"a", b"b c"], [], 1, metric).ids.shape == (0, 1)
+        assert vicinal.knn([], [b"a", b"b c"], 1, metric, pad=True).ids.tolist() == [[-1], [-1]]
+        assert vicinal.range_search([b"a"], [], 1, metric).offsets.tolist() == [0]
+        assert vicinal.range_search([], [b"a"], 1, metric).offsets.tolist() == [0, 0]
+        assert vicinal.PermutationIndex([b"a", b"b c"], metric, 2).knn([], 1).ids.shape == (0, 1)
+
+
 REFUSED = [
     (["a", "b\ud800"], "levenshtein", vicinal.InvalidValue, "corpus string 1 holds U\\+D800"),
     (np.array(["a", "\udfff"]), "levenshtein", vicinal.InvalidValue, "corpus string 1 holds U\\+DFFF"),

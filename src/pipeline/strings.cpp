@@ -31,7 +31,9 @@ constexpr const char* string_precision = "exact";
 /// For checks that know rows alone.
 Shape rows_of(const Strings& strings) { return {strings.rows, 1, DType::u8}; }
 
+/// A side without strings has no kind: an empty list of Python's, say.
 void check_encodings(const Strings& corpus, const Strings& queries) {
+  if (corpus.rows == 0 || queries.rows == 0) return;
   const bool bytes = corpus.encoding == Encoding::bytes;
   if (bytes == (queries.encoding == Encoding::bytes)) return;
   refuse_strings(cat("corpus holds ", bytes ? "bytes" : "code points", ", query side ", bytes ? "code points" : "bytes",

@@ -114,7 +114,7 @@ class OwnedStrings final : public StringObjects {
 
   std::unique_ptr<Queries> read(const Strings& queries, ThreadPool& thread_pool) const override {
     const bool bytes = queries.encoding == Encoding::bytes;
-    if (bytes != (encoding_ == Encoding::bytes))
+    if (queries.rows > 0 && bytes != (encoding_ == Encoding::bytes))
       fail(ErrorCode::invalid_argument, cat("corpus holds ", bytes ? "code points" : "bytes", ", query side ",
                                             bytes ? "bytes" : "code points", "; give both alike"));
     Alphabet alphabet;
