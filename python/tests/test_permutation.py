@@ -178,6 +178,20 @@ def test_distances_of_an_index_alone(data):
         assert distance == pytest.approx(scipy.jensenshannon(rows[0], rows[i]), rel=1e-6)
 
 
+def test_an_infinite_divergence_says_what_can_be_done():
+    rows = np.random.default_rng(3).dirichlet(np.ones(6), 40)
+    index = vicinal.PermutationIndex(rows, "kullback_leibler", 4)
+    holes = rows[:2].copy()
+    holes[1, 2] = 0
+    with pytest.raises(vicinal.RangeError, match="^query 1: .* a 0 of one histogram stands against a mass of the other; .*jensen_shannon") as caught:
+        index.knn(holes, 1)
+    assert "scale" not in str(caught.value)
+    with pytest.raises(vicinal.RangeError, match="a 0 of one histogram stands against a mass"):
+        vicinal.PermutationIndex(np.vstack([holes, rows]), "kullback_leibler", 42)
+    with pytest.raises(vicinal.RangeError, match="a 0 of one histogram stands against a mass"):
+        vicinal.PermutationIndex(np.vstack([rows, holes]), "kullback_leibler", 4, choice="farthest_first")
+
+
 def test_a_callable(data):
     base, queries = data
     index = vicinal.PermutationIndex(list(base[:200]), lambda a, b: float(np.abs(a - b).sum()), 6)

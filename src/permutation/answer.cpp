@@ -49,6 +49,7 @@ void check_search(const PermutationSearch& search) {
 }
 
 [[noreturn]] void report_infinite(Metric metric, DistanceType type) {
+  if (metric == Metric::kullback_leibler) fail(ErrorCode::range_error, infinite_because(metric));
   fail(ErrorCode::range_error,
        cat(metric_info(metric).name, " exceeds ", distance_type_name(type), "; ",
            type == DistanceType::f64 ? "scale the rows" : "use distance_type=f64 or scale the rows"));
@@ -183,8 +184,8 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
   const DistanceType type = resolve_distance_type(search.distance_type, metric, state.rows.dtype, dtype);
   const double folded = descends ? -radius : radius;
   std::vector<std::vector<Entry>> found(static_cast<std::size_t>(rows));
-  std::atomic<std::int64_t> total{0};
   const std::int64_t most = most_matches(search.max_results, cpu_backend(), type);  // results are in the host's memory
+  std::atomic<std::int64_t> total{0};
   Outcome outcome =
       run_search(state, search, rows, 0, &folded, type, read, [&](std::int64_t query, std::span<const Entry> entries) {
         check_finite(entries, metric, type);

@@ -23,7 +23,7 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
     for (std::int64_t i = piece * queries_at_once; i < std::min(part.count, (piece + 1) * queries_at_once); ++i) {
       evaluator->start(part.first + i);
       evaluator->measure(permutants.data(), layout.permutants, distances.data());
-      check_order_of(part.first + i, distances);
+      check_order_of(part.first + i, distances, state.options.metric);
       writer.write(distances.data(), orders.data() + i * layout.stride);
     }
   });

@@ -35,8 +35,8 @@ void check_objects(std::int64_t count) {
 /// Distances from objects to the permutants, each in the position that was asked for. The caller is asked after every thousand of them: a distance may
 /// be the caller's own, and expensive.
 template <class Use>
-void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids,
-         ThreadPool& thread_pool, const Use& use) {
+void see(const Objects& objects, Metric metric, const std::vector<std::uint32_t>& permutants,
+         const std::vector<std::int64_t>& ids, ThreadPool& thread_pool, const Use& use) {
   std::size_t unasked = 0;
   const auto queries = objects.some(ids);
   const auto evaluator = queries->evaluator();
@@ -44,7 +44,7 @@ void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, c
   for (std::size_t i = 0; i < ids.size(); ++i) {
     evaluator->start(static_cast<std::int64_t>(i));
     evaluator->measure(permutants.data(), static_cast<std::int64_t>(permutants.size()), distances.data());
-    check_measured(ids[i], distances);
+    check_measured(ids[i], distances, metric);
     use(i, distances.data());
     if ((unasked += permutants.size()) < distances_unasked) continue;
     thread_pool.poll(0);
@@ -52,8 +52,8 @@ void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, c
   }
 }
 
-std::vector<double> sample_of(const Objects& objects, const std::vector<std::uint32_t>& permutants, std::int64_t rows,
-                              ThreadPool& thread_pool) {
+std::vector<double> sample_of(const Objects& objects, Metric metric, const std::vector<std::uint32_t>& permutants,
+                              std::int64_t rows, ThreadPool& thread_pool) {
   const auto width = static_cast<std::int64_t>(permutants.size());
   std::vector<double> sample(static_cast<std::size_t>(rows * width));
   const VisitOrder order(objects.count());
@@ -62,7 +62,7 @@ std::vector<double> sample_of(const Objects& objects, const std::vector<std::uin
     const std::int64_t first = piece * at_once;
     std::vector<std::int64_t> ids;
     for (std::int64_t i = first; i < std::min(rows, first + at_once); ++i) ids.push_back(order.at(i));
-    see(objects, permutants, ids, thread_pool, [&](std::size_t i, const double* distances) {
+    see(objects, metric, permutants, ids, thread_pool, [&](std::size_t i, const double* distances) {
       std::copy_n(distances, width,
                   sample.begin() + static_cast<std::ptrdiff_t>((first + static_cast<std::int64_t>(i)) * width));
     });
@@ -103,7 +103,7 @@ void PermutationIndex::State::build(ThreadPool& thread_pool) {
   if (bounded || by_components) {
     const std::int64_t told = Components::sampled(count, options.permutants);
     const std::int64_t sampled = bounded ? sampled_for_bounds(count, options.permutants) : told;
-    const std::vector<double> sample = sample_of(all, seen_from, sampled, thread_pool);
+    const std::vector<double> sample = sample_of(all, options.metric, seen_from, sampled, thread_pool);
     if (bounded) bounds = std::make_unique<Bounds>(count, options.permutants, sample, thread_pool.threads());
     if (by_components)  // of the same objects whether there are bounds or not
       layout->components = std::make_shared<const Components>(options.permutants, sample.data(), told, thread_pool);
@@ -113,7 +113,7 @@ void PermutationIndex::State::build(ThreadPool& thread_pool) {
     std::vector<std::int64_t> ids;
     for (std::int64_t id = piece * piece_objects; id < std::min(count, (piece + 1) * piece_objects); ++id)
       ids.push_back(id);
-    see(all, seen_from, ids, thread_pool, [&](std::size_t i, const double* distances) {
+    see(all, options.metric, seen_from, ids, thread_pool, [&](std::size_t i, const double* distances) {
       writer.write(distances, ranks.data() + ids[i] * layout->stride);
       if (bounds) bounds->note(ids[i], distances, worker);
     });

@@ -27,8 +27,8 @@ void check_given(const std::vector<std::int64_t>& given, std::int64_t count) {
 /// Each object's distance to the nearest permutant so far.
 class Nearest {
  public:
-  Nearest(const Objects& objects, ThreadPool& thread_pool)
-      : objects_(objects), thread_pool_(thread_pool), values_(objects.count()) {
+  Nearest(const Objects& objects, Metric metric, ThreadPool& thread_pool)
+      : objects_(objects), metric_(metric), thread_pool_(thread_pool), values_(objects.count()) {
     std::fill_n(values_.data(), values_.size(), std::numeric_limits<double>::infinity());
   }
   void add(std::int64_t permutant) {
@@ -45,7 +45,7 @@ class Nearest {
         const std::int64_t used = std::min(evaluator_block, count - begin);
         for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
         evaluator->measure(numbers, used, found);
-        for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1});
+        for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1}, metric_);
         for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
         thread_pool_.poll(0);
       }
@@ -61,14 +61,15 @@ class Nearest {
  private:
   static constexpr double taken = -std::numeric_limits<double>::infinity();  // never to be chosen again
   const Objects& objects_;
+  Metric metric_;
   ThreadPool& thread_pool_;
   Buffer<double> values_;
 };
 
-std::vector<std::int64_t> farthest_first(const Objects& objects, std::int64_t wanted, std::int64_t first,
+std::vector<std::int64_t> farthest_first(const Objects& objects, Metric metric, std::int64_t wanted, std::int64_t first,
                                          ThreadPool& thread_pool) {
   std::vector<std::int64_t> chosen{first};
-  Nearest nearest(objects, thread_pool);
+  Nearest nearest(objects, metric, thread_pool);
   while (static_cast<std::int64_t>(chosen.size()) < wanted) {
     nearest.add(chosen.back());
     chosen.push_back(nearest.farthest());
@@ -77,11 +78,11 @@ std::vector<std::int64_t> farthest_first(const Objects& objects, std::int64_t wa
 }
 
 /// Pedreira and Brisaboa 2007. Where one pass finds too few, the share of the diameter shrinks and another follows.
-std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, std::int64_t first,
+std::vector<std::int64_t> sparse(const Objects& objects, Metric metric, std::int64_t wanted, std::int64_t first,
                                  ThreadPool& thread_pool) {
   constexpr double share = 0.4, shrink = 0.9;
   std::vector<std::int64_t> chosen{first};
-  Nearest nearest(objects, thread_pool);
+  Nearest nearest(objects, metric, thread_pool);
   nearest.add(first);
   const std::int64_t count = objects.count();
   const double diameter = nearest.at(nearest.farthest());  // seen from the first, which is at least half of it
@@ -105,10 +106,16 @@ std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, st
 
 }  // namespace
 
-void check_measured(std::int64_t object, std::span<const double> distances) {
+void check_measured(std::int64_t object, std::span<const double> distances, Metric metric) {
   for (const double distance : distances)
-    if (!std::isfinite(distance))
-      fail(ErrorCode::range_error, cat("object ", object, ": a distance leaves f64; scale the rows first"));
+    if (!std::isfinite(distance)) fail(ErrorCode::range_error, cat("object ", object, ": ", infinite_because(metric)));
+}
+
+std::string infinite_because(Metric metric) {
+  if (metric != Metric::kullback_leibler) return "a distance leaves f64; scale the rows first";
+  return "kullback_leibler is infinite, a 0 of one histogram stands against a mass of the other; give every element a "
+         "mass, "
+         "or take jensen_shannon";
 }
 
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample) {
@@ -150,8 +157,8 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
   }
   if (options.choice == PermutantChoice::random) return random_ids(wanted, count, options.seed, false);
   const std::int64_t first = random_ids(1, count, options.seed, false).front();
-  return options.choice == PermutantChoice::sss ? sparse(objects, wanted, first, thread_pool)
-                                                : farthest_first(objects, wanted, first, thread_pool);
+  return options.choice == PermutantChoice::sss ? sparse(objects, options.metric, wanted, first, thread_pool)
+                                                : farthest_first(objects, options.metric, wanted, first, thread_pool);
 }
 
 }  // namespace vicinal

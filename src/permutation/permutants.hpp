@@ -1,6 +1,7 @@
 // Which objects the others are seen from.
 #pragma once
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backend/objects.hpp"
@@ -21,6 +22,8 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);
 
 /// Distances that the index measures of an object are finite. Throws RangeError.
-void check_measured(std::int64_t object, std::span<const double> distances);
+void check_measured(std::int64_t object, std::span<const double> distances, Metric metric);
+/// Why a distance can be infinite, and what to do.
+std::string infinite_because(Metric metric);
 
 }  // namespace vicinal

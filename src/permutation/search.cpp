@@ -9,6 +9,7 @@
 
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "permutation/permutants.hpp"
 
 namespace vicinal {
 namespace {
@@ -29,10 +30,9 @@ std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) 
   return std::clamp(wanted, std::min(k, count), count);
 }
 
-void check_order_of(std::int64_t query, std::span<const double> distances) {
+void check_order_of(std::int64_t query, std::span<const double> distances, Metric metric) {
   for (const double distance : distances)
-    if (!std::isfinite(distance))
-      fail(ErrorCode::range_error, cat("query ", query, ": a distance leaves f64; scale the rows first"));
+    if (!std::isfinite(distance)) fail(ErrorCode::range_error, cat("query ", query, ": ", infinite_because(metric)));
 }
 
 RankScan::RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch, int workers)
@@ -64,7 +64,7 @@ void RankScan::run(DistanceEvaluator& evaluator, std::int64_t first, std::int64_
     double* const distances = distances_.data() + i * width_;
     evaluator.start(first + i);
     evaluator.measure(permutants_.data(), width_, distances);
-    check_order_of(first + i, {distances, static_cast<std::size_t>(width_)});
+    check_order_of(first + i, {distances, static_cast<std::size_t>(width_)}, state_.options.metric);
     scorers_[static_cast<std::size_t>(i)].start(distances);
   }
   const std::int64_t block = block_rows();
@@ -83,7 +83,7 @@ void RankScan::run_together(const Evaluators& evaluators, std::int64_t query, Th
     evaluators(worker).measure(permutants_.data() + first, std::min(permutants_a_piece, width_ - first),
                                distances + first);
   });
-  check_order_of(query, {distances, static_cast<std::size_t>(width_)});
+  check_order_of(query, {distances, static_cast<std::size_t>(width_)}, state_.options.metric);
   for (RankScorer& scorer : scorers_) scorer.start(distances);
   const std::int64_t block = block_rows();
   thread_pool.for_each(pieces_of(count_, block), [&](std::int64_t piece, int worker) {

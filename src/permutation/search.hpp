@@ -30,7 +30,7 @@ struct IndexCounts {
 };
 
 /// Throws RangeError where a distance from query `query` to a permutant is infinite.
-void check_order_of(std::int64_t query, std::span<const double> distances);
+void check_order_of(std::int64_t query, std::span<const double> distances, Metric metric);
 
 /// Computes the scores of several queries with all objects by one thread, or of one query by those of a thread_pool.
 class RankScan {
