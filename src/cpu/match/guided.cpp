@@ -35,7 +35,7 @@ class Geometry {
  public:
   Geometry(const MatchGuide& guide, const ImagePair& pair, std::size_t number)
       : model_(guide.model), first_(keypoints_of(guide, pair[0])), second_(keypoints_of(guide, pair[1])),
-        limit_(guide.max_error * guide.max_error), apart_(guide.apart * guide.apart) {
+        limit_(guide.max_error * guide.max_error), apart_(guide.apart * guide.apart), anywhere_(guide.apart == 0) {
     if (model_ == MatchGuide::Model::anywhere) return;
     const std::array<double, 9>& m = guide.matrices[number];
     for (const Keypoint& p : first_)
@@ -68,7 +68,7 @@ class Geometry {
   }
   /// Whether row j of the first image, or of the second, may be second to row i of it.
   bool apart(bool first, std::int64_t i, std::int64_t j) const {
-    if (apart_ == 0) return true;
+    if (anywhere_) return true;
     const std::vector<Keypoint>& points = first ? first_ : second_;
     const Keypoint &p = points[static_cast<std::size_t>(i)], &q = points[static_cast<std::size_t>(j)];
     const double x = p.x - q.x, y = p.y - q.y;
@@ -82,6 +82,7 @@ class Geometry {
   MatchGuide::Model model_;
   std::vector<Keypoint> first_, second_;
   double limit_, apart_;
+  bool anywhere_;               // of seconds: no distance from the best is asked for
   std::vector<Image> images_;   // of the first's points
   std::vector<double> slopes_;  // of the second's points: the squares that Sampson's error has of them
 };

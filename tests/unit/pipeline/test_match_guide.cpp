@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "vicinal/error.hpp"
@@ -46,6 +47,16 @@ TEST(MatchGuide, SecondBestsBesideTheBestAreNoRivals) {
   EXPECT_DOUBLE_EQ(ratio(), 1 / std::sqrt(2));  // row 1 of b is 68 pixels away
   guide.keypoints = near;
   EXPECT_DOUBLE_EQ(ratio(), 1 / std::sqrt(145));  // row 2
+}
+
+TEST(MatchGuide, ADistanceApartWhoseSquareUnderflowsIsOneAllTheSame) {
+  constexpr std::array<double, 6> together = {80, 10, 80, 10, 50, 51};
+  const std::array<Points, 2> places = {keypoints[0], MatrixView<double>{together.data(), 3, 2}};
+  for (const auto& [apart, second] : {std::pair{1e-200, 145}, std::pair{0.0, 2}}) {
+    MatchGuide guide = guide_of(MatchGuide::Model::anywhere, 1, apart);
+    guide.keypoints = places;
+    EXPECT_DOUBLE_EQ(match(a, b, {.mutual = Mutual::one_way, .guide = &guide}).ratios[0], 1 / std::sqrt(second));
+  }
 }
 
 TEST(MatchGuide, LoneOnesAreAcceptedOrNot) {
