@@ -80,7 +80,7 @@ App::App(const std::string& name, const std::string& description, std::function<
   app_->set_version_flag("-V,--version", std::move(version), "print the version and exit");
   app_->require_subcommand(0, 1);  // a word after the first that is a command's name too is a value: a file, say
   app_->get_formatter()->column_width(34);
-  app_->get_formatter()->label("REQUIRED", "");
+  app_->get_formatter()->label("REQUIRED", "(required)");
 }
 
 App App::add_subcommand(const std::string& name, const std::string& description) {

@@ -263,7 +263,7 @@ int search_knn(const Flags& flags, Context& context, const vicinal::PermutationI
 }
 
 int search(Flags& flags, Context& context) {
-  if (flags.search.queries.empty()) refuse("index search needs an index and queries");
+  if (flags.search.queries.empty()) refuse("index search needs QUERIES: vicinal index search FILE QUERIES");
   if (flags.given_radius->given() && flags.given_k->given()) refuse("-k and -r exclude each other");
   const OutputFile out(flags.output);
   refuse_json_stream({.path = flags.output, .json = flags.json}, out);
@@ -305,7 +305,7 @@ Command register_index(App& root) {
   App app = root.add_subcommand("index", "An approximate index for any distance, with an exact mode");
   app.add_text("ACTION", f.action, "build, search, info or tune").required().type_name("build|search|info|tune");
   app.add_read_file("FILE", f.file, "build: the corpus; else an index").required();
-  app.add_read_file("QUERIES", f.search.queries, "search: rows or strings to search for");
+  app.add_read_file("QUERIES", f.search.queries, "search: rows or strings to search for (required for search)");
   const auto of = [&f](const std::string& actions, const Option& option) {
     f.of.emplace_back(option, actions);
     return option;
@@ -323,9 +323,11 @@ Command register_index(App& root) {
          .type_name("footrule|rho|kendall"));
   of("--form build", app.add_text("--form", f.form, "build: what is kept of an order (default ranks)")
                          .type_name("ranks|prefix|bits|components"));
-  of("--prefix build", app.add_integer("--prefix", f.prefix, "build: permutants kept of an order").type_name("L"));
+  of("--prefix build",
+     app.add_integer("--prefix", f.prefix, "build: permutants kept of an order (default: a quarter)").type_name("L"));
   of("--window build",
-     app.add_integer("--window", f.window, "build: of dtw, how far apart paired places may be").type_name("W"));
+     app.add_integer("--window", f.window, "build: of dtw, how far apart paired places may be (default 0: no limit)")
+         .type_name("W"));
   of("--no-bounds build", app.add_flag("--no-bounds", f.no_bounds, "build: keep nothing for exact searches"));
   f.given_k =
       of("-k search, tune", app.add_integer("-k", f.k, "search, tune: neighbours a query (default 10)").type_name("K"));
@@ -334,9 +336,10 @@ Command register_index(App& root) {
   f.given_recall =
       of("--recall search, tune",
          app.add_number("--recall", f.recall, "search, tune: expected recall (default 0.95)").type_name("SHARE"));
-  f.given_fraction =
-      of("--fraction search, tune",
-         app.add_number("--fraction", f.fraction, "search, tune: share of the objects to look at").type_name("SHARE"));
+  f.given_fraction = of("--fraction search, tune",
+                        app.add_number("--fraction", f.fraction,
+                                       "search, tune: share of the objects to look at (default: what the recall takes)")
+                            .type_name("SHARE"));
   of("--tune-on search", app.add_text("--tune-on", f.tune_on, "search: what a recall is measured on (default auto)")
                              .type_name("auto|objects|queries"));
   of("--exact search", app.add_flag("--exact", f.exact, "search: exactly, by bounds"));

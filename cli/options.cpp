@@ -30,7 +30,7 @@ void add_notes(vicinal::Stats& stats, const Side& side, const std::string& path)
 
 void add_meaning(App& app, SearchFlags& flags, bool parts) {
   app.add_text("--metric", flags.metric, "distance (default euclidean; vicinal info lists all)").type_name("METRIC");
-  app.add_text("--degenerate", flags.degenerate, "zero or constant rows: refuse, or distance 1 to all")
+  app.add_text("--degenerate", flags.degenerate, "zero or constant rows: refuse, or distance 1 to all (default error)")
       .type_name("error|one");
   if (parts) app.add_integer("--first-id", flags.first_id, "id of corpus row 0 (default 0)").type_name("N");
 }

@@ -106,7 +106,8 @@ class Counter {
 std::int64_t width(const Flags& flags, bool k_given, const vicinal::ResultFile& result,
                    const vicinal::ResultFile& truth) {
   if (result.rows != truth.rows)
-    refuse(fmt::format("{} has {} rows, {} has {}", flags.result, result.rows, flags.truth, truth.rows));
+    refuse(fmt::format("{} has {} rows, {} has {}; give the truth of the same queries", flags.result, result.rows,
+                       flags.truth, truth.rows));
   if (k_given && flags.k < 1) refuse(fmt::format("k must be >= 1, got {}", flags.k));
   const std::int64_t k = k_given ? flags.k : result.k;
   for (const auto& [file, name] : {std::pair(&result, &flags.result), std::pair(&truth, &flags.truth)}) {

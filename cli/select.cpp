@@ -209,8 +209,8 @@ void swap_items(vicinal::Selection& result) {
 
 int run_select(const Flags& flags, Context& context) {
   if (flags.list) return list_algorithms(flags.json);
-  if (flags.input.empty()) refuse("FILE is required; see vicinal select --help");
-  if (flags.k == not_given) refuse("-k is required; see vicinal select --help");
+  if (flags.input.empty()) refuse("FILE is required: vicinal select FILE -k K");
+  if (flags.k == not_given) refuse("-k is required: vicinal select FILE -k K");
   const OutputFile out(flags.output);
   refuse_json_stream({.path = flags.output, .json = flags.json}, out);
   if (!flags.output.empty()) vicinal::check_writable(out.path(), "", vicinal::ResultKind::selection);
@@ -251,8 +251,8 @@ int run_select(const Flags& flags, Context& context) {
 Command register_select(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("select", "The k smallest or largest values of every row of FILE, and their positions");
-  app.add_read_file("FILE", flags->input, "values (PATH, PATH.npz:NAME, - for CSV on stdin)");
-  app.add_integer("-k", flags->k, "values a row").type_name("K");
+  app.add_read_file("FILE", flags->input, "values (PATH, PATH.npz:NAME, - for CSV on stdin; required unless --list)");
+  app.add_integer("-k", flags->k, "values a row (required unless --list)").type_name("K");
   app.add_flag("--largest", flags->largest, "the largest instead of the smallest");
   app.add_flag("--unsorted", flags->unsorted, "the same values in any order");
   app.add_text("--algorithm", flags->algorithm, "how to select (default auto; --list names all)").type_name("NAME");

@@ -35,8 +35,9 @@ void check_eligible(const Eligible& eligible, std::int64_t corpus_rows, std::int
     if (rows + queries > 0) refuse("labels are given and the rule is missing; it is same or other");
     return;
   }
-  if (rows != corpus_rows) refuse(cat(rows, " labels for the ", corpus_rows, " rows of the corpus"));
-  if (queries != query_rows) refuse(cat(queries, " labels for the ", query_rows, " queries"));
+  if (rows != corpus_rows)
+    refuse(cat(rows, " labels for the ", corpus_rows, " rows of the corpus; give one label a row"));
+  if (queries != query_rows) refuse(cat(queries, " labels for the ", query_rows, " queries; give one label a query"));
 }
 
 std::int64_t RowFilter::bytes(const Eligible& eligible, std::int64_t corpus_rows) noexcept {

@@ -108,7 +108,7 @@ StringList::StringList(std::span<const std::string_view> strings, Encoding encod
   keeper_ = std::move(kept);
   offsets_ = std::make_shared<const std::vector<std::int64_t>>(std::move(offsets));
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, cat("no memory to keep ", strings.size(), " strings"));
+  fail(ErrorCode::out_of_memory, cat("no memory to keep ", strings.size(), " strings; take fewer at a time"));
 }
 
 StringList::StringList(const void* data, std::vector<std::int64_t> offsets, Encoding encoding,

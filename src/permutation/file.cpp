@@ -334,7 +334,8 @@ void PermutationIndex::save(const std::string& path) const try {
   io::AtomicFile* const one = &file;
   io::AtomicFile::publish({&one, 1});
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, cat("no memory for the buffers to write ", io::printable(path)));
+  fail(ErrorCode::out_of_memory,
+       cat("no memory for the buffers to write ", io::printable(path), "; free some, and save again"));
 }
 
 SavedBytes PermutationIndex::saved() const try {
@@ -343,7 +344,8 @@ SavedBytes PermutationIndex::saved() const try {
   append_index(file, *state_);
   return file.take();
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "no memory for the bytes of the saved index");
+  fail(ErrorCode::out_of_memory,
+       "no memory for the bytes of the saved index; save it to a file, which takes buffers alone");
 }
 
 PermutationIndex PermutationIndex::open(const std::string& path, const OpenOptions& options) try {
@@ -357,7 +359,8 @@ PermutationIndex PermutationIndex::open(const std::string& path, const OpenOptio
   const io::Bytes file = io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
   return PermutationIndex(open_index(path, file, nullptr, std::move(copied), options));
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, cat("the system refused memory to open ", io::printable(path)));
+  fail(ErrorCode::out_of_memory,
+       cat("the system refused memory to open ", io::printable(path), "; free some, or open it without copy"));
 }
 
 PermutationIndex PermutationIndex::open(std::span<const std::byte> saved, const OpenOptions& options) try {
@@ -368,7 +371,7 @@ PermutationIndex PermutationIndex::open(std::span<const std::byte> saved, const 
   const io::Bytes file = io::as_bytes(copied.data(), saved.size());
   return PermutationIndex(open_index(io::saved_name, file, nullptr, std::move(copied), options));
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "the system refused memory to open a saved index");
+  fail(ErrorCode::out_of_memory, "the system refused memory to open a saved index; free some, or open it without copy");
 }
 
 }  // namespace vicinal

@@ -168,7 +168,8 @@ Corpus Corpus::open(const std::string& path, const OpenOptions& options) try {
   const io::Bytes file = io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
   return opened({.name = path, .file = file, .copied = std::move(copied)}, options);
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, cat("the system refused memory to open ", io::printable(path)));
+  fail(ErrorCode::out_of_memory,
+       cat("the system refused memory to open ", io::printable(path), "; free some, or open it without copy"));
 }
 
 Corpus Corpus::open(std::span<const std::byte> saved, const OpenOptions& options) try {
@@ -179,7 +180,8 @@ Corpus Corpus::open(std::span<const std::byte> saved, const OpenOptions& options
   const io::Bytes file = io::as_bytes(copied.data(), saved.size());
   return opened({.name = io::saved_name, .file = file, .copied = std::move(copied)}, options);
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "the system refused memory to open a saved corpus");
+  fail(ErrorCode::out_of_memory,
+       "the system refused memory to open a saved corpus; free some, or open it without copy");
 }
 
 void Corpus::State::append_to(io::FileSink& file) const {
@@ -196,7 +198,8 @@ void Corpus::save(const std::string& path) const try {
   io::AtomicFile* const one = &file;
   io::AtomicFile::publish({&one, 1});
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, cat("no memory for the buffers to write ", io::printable(path)));
+  fail(ErrorCode::out_of_memory,
+       cat("no memory for the buffers to write ", io::printable(path), "; free some, and save again"));
 }
 
 SavedBytes Corpus::saved() const try {
@@ -204,7 +207,8 @@ SavedBytes Corpus::saved() const try {
   state_->append_to(file);
   return file.take();
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "no memory for the bytes of the saved corpus");
+  fail(ErrorCode::out_of_memory,
+       "no memory for the bytes of the saved corpus; save it to a file, which takes buffers alone");
 }
 
 Corpus::Corpus(Corpus&&) noexcept = default;

@@ -29,6 +29,24 @@ def test_help(vicinal):
             "--explain", "--output", "--distances", "--degenerate"} <= options_of(vicinal, "knn") | {"--output"}
 
 
+def test_help_says_what_is_required_and_what_is_the_default(vicinal):
+    def said(command, option):
+        """The words of an option, without line breaks."""
+        found = re.search(rf"^  (?:-\w,\s*)?{option} .*(?:\n {{10,}}.*)*", vicinal(command, "--help").succeeds().out, re.M)
+        return " ".join(found[0].split())
+
+    for command, option in (("knn", "CORPUS"), ("knn", "-k"), ("range", "QUERIES"), ("index", "ACTION"), ("index", "FILE")):
+        assert "(required)" in said(command, option)
+    for command, option, words in (
+        ("knn", "--degenerate", "(default error)"), ("graph", "--symmetrize", "(default: neither, lists as found)"),
+        ("index", "--prefix", "(default: a quarter)"), ("index", "--window", "(default 0: no limit)"),
+        ("index", "--fraction", "(default: what the recall takes)"), ("index", "QUERIES", "(required for search)"),
+        ("select", "FILE", "required unless --list)"), ("select", "-k", "(required unless --list)"),
+        ("range", "--max-results", "(default: what free memory holds)"),
+    ):
+        assert words in said(command, option)
+
+
 def test_version(vicinal):
     assert re.fullmatch(r"vicinal \d+\.\d+\.\d+ \(semantics \d+\)\n", vicinal("--version").succeeds().out)
 

@@ -56,7 +56,7 @@ def test_refused(vicinal, data, index):
     vicinal("index", "build", data.corpus_path, "-o", index, "--permutants", 301).fails(2, "InvalidArgument", "exceeds the 300")
     vicinal("index", "build", data.corpus_path, "-o", index, "-k", 3).fails(2, "InvalidArgument", "does not take -k")
     vicinal("index", "info", index, "--permutants", 3).fails(2, "InvalidArgument", "does not take --permutants; it is of index build")
-    vicinal("index", "search", index).fails(2, "InvalidArgument", "queries")
+    vicinal("index", "search", index).fails(2, "InvalidArgument", "index search needs QUERIES: vicinal index search FILE QUERIES")
     vicinal("index", "search", index, data.queries_path, "--tune-on", "rows").fails(2, "InvalidArgument", 'unknown tune_on "rows"; .*known: auto, objects, queries')
     vicinal("index", "search", index, data.queries_path, "-k", 301).fails(2, "InvalidArgument", "k=301 exceeds the n=300")
     vicinal("index", "search", data.corpus_path, data.queries_path, "-k", 3).fails(3, "FormatError", "not a vicinal file")

@@ -137,7 +137,7 @@ def test_plans(files):
         (2, "InvalidArgument", "--label-rule needs --corpus-labels", ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "other"]),
         (2, "InvalidArgument", 'unknown label rule "both"', ["knn", "x.npy", "q.npy", "-k", "1", "--label-rule", "both"]),
         (2, "InvalidArgument", "FIRST:LAST", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible-ids", "5"]),
-        (2, "InvalidArgument", "20 labels for the 300 rows", ["knn", "x.npy", "q.npy", "-k", "1", "--corpus-labels", "query_labels.npy", "--query-labels", "query_labels.npy"]),
+        (2, "InvalidArgument", "20 labels for the 300 rows of the corpus; give one label a row", ["knn", "x.npy", "q.npy", "-k", "1", "--corpus-labels", "query_labels.npy", "--query-labels", "query_labels.npy"]),
         (4, "IoError", "No such file", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible", "none.npy"]),
         (5, "MemoryBudget", "needs at least", ["graph", "x.npy", "-k", "3", "--memory", "1KiB"]),
         (2, "InvalidArgument", "--resume DIR needs -o", ["knn", "x.npy", "q.npy", "-k", "1", "--resume", "d"]),

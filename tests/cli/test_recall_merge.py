@@ -52,7 +52,7 @@ def test_recall_usage(vicinal, data):
     a, b = save(data, "a.npy", np.zeros((2, 3))), save(data, "b.npy", np.zeros((2, 2)))
     vicinal("recall", a, b).fails(2, "InvalidArgument", r"k=3 exceeds the 2 columns of .*b\.npy; -k 2 looks at fewer")
     vicinal("recall", a, b, "-k", 0).fails(2, "InvalidArgument", "k must be >= 1, got 0")
-    vicinal("recall", a, save(data, "c.npy", np.zeros((3, 3)))).fails(2, "InvalidArgument", r"a\.npy has 2 rows, .*c\.npy has 3")
+    vicinal("recall", a, save(data, "c.npy", np.zeros((3, 3)))).fails(2, "InvalidArgument", r"a\.npy has 2 rows, .*c\.npy has 3; give the truth of the same queries")
     vicinal("recall", a, b, "--metric", "l2").fails(2, "InvalidArgument", "unknown metric")
 
 

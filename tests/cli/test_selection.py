@@ -87,8 +87,8 @@ def test_list():
 
 
 @pytest.mark.parametrize("arguments, status, code, pattern", [
-    ([], 2, "InvalidArgument", "FILE is required"),
-    (["x.npy"], 2, "InvalidArgument", "-k is required"),
+    ([], 2, "InvalidArgument", "FILE is required: vicinal select FILE -k K"),
+    (["x.npy"], 2, "InvalidArgument", "-k is required: vicinal select FILE -k K"),
     (["x.npy", "-k", 0], 2, "InvalidArgument", "k must be >= 1, got 0"),
     (["x.npy", "-k", 301], 2, "InvalidArgument", "k=301 exceeds the 300 values of a row"),
     (["x.npy", "-k", 2.5], 2, "InvalidArgument", "-k must be an integer"),
