@@ -121,15 +121,15 @@ def knn(
         "cuda:all", or several such as "cuda:0,cuda:1": each searches a share of the rows or of the queries; arrays are in the host's memory.
     threads : int, default 0
         0: as many as the affinity mask and the cgroup quota allow; one where a search on the CPU is over before another would be awake.
-    memory : int, str or None
+    memory : int, str or None, default None
         Bytes that the search may use beyond what the process holds, results not counted: 268435456,
         "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.
-    distance_type : None, "f32", "f64" or a dtype
+    distance_type : None, "f32", "f64" or a dtype, default None
         Type of the returned distances. None: float64 if either side is float64 or integers of 32 or 64 bits, uint32 for hamming
         and levenshtein, else float32. The order is that of the returned values, ties by smaller id.
     pad : bool, default False
         With k above the eligible rows: fill up with id -1 and the worst distance, and return ``counts``.
-    degenerate : "error" or "one"
+    degenerate : "error" or "one", default "error"
         A zero row under cosine, a constant row under correlation: refused, or at distance 1 to everything.
     first_id : int, default 0
         id of corpus row 0, so that parts of a larger corpus return global ids.
@@ -137,13 +137,14 @@ def knn(
         Which rows may answer: where True, or of these ids (as they are returned: ``first_id`` counts; ids outside
         the corpus are of no use). int64 ids are read in place, a mask is packed into bits. k counts what is left.
     labels : (corpus_labels, query_labels), integers (n,) and (Q,); default None
-        With ``label_rule``: only rows of the query's label may answer ("same", the default), or only rows of
-        another ("other"). Holds together with ``eligible``.
+        Which rows may answer which query: ``label_rule`` says. Holds together with ``eligible``.
+    label_rule : "same" or "other", default "same"
+        Only rows of the query's label may answer, or only rows of another. Of no use without ``labels``.
     ngram : int, default 0
         jaccard: tokens are the runs of this many symbols; 0: the words between white space.
     max_length : int, default 65535
         Strings of more symbols are refused.
-    progress : callable, True or None
+    progress : callable, True or None, default None
         Called now and then as progress(done, total) in this thread; returning False raises Cancelled. True: a bar
         of tqdm, if that is installed.
 

@@ -151,6 +151,10 @@ class Corpus:
         """The k nearest rows for each query, bit for bit what :func:`vicinal.knn` returns.
 
         Parameters are those of :func:`vicinal.knn`; ``threads`` and ``memory`` default to the Corpus's own.
+
+        Raises
+        ------
+        As :func:`vicinal.knn`.
         """
         rows, copied = _inputs.rows(queries, "query")
         usual = (
@@ -194,6 +198,10 @@ class Corpus:
 
         Parameters are those of :func:`vicinal.knn_graph`; ``threads`` and ``memory`` default to the Corpus's own. Arrays of NumPy, or of
         torch and cupy where they hold the rows in memory of a CUDA device.
+
+        Raises
+        ------
+        As :func:`vicinal.knn_graph`.
         """
         options = self._options(
             threads, memory, k=k, distance_type=distance_type, pad=pad,
@@ -222,6 +230,10 @@ class Corpus:
         """Every row within `radius` of each query, bit for bit what :func:`vicinal.range_search` returns, errors included.
 
         Parameters are those of :func:`vicinal.range_search`; ``threads`` and ``memory`` default to the Corpus's own.
+
+        Raises
+        ------
+        As :func:`vicinal.range_search`.
         """
         rows, copied = _inputs.rows(queries, "query")
         options = self._options(
@@ -247,8 +259,11 @@ class Corpus:
     ) -> Verdict:
         """Checks a result against the exact answer over these rows, as :func:`vicinal.verify` does.
 
-        Parameters are those of :func:`vicinal.verify`; ``threads`` and ``memory`` default to the Corpus's own. DeviceError where the rows
-        are in memory of a CUDA device: claimed rows are looked at on the host.
+        Parameters are those of :func:`vicinal.verify`; ``threads`` and ``memory`` default to the Corpus's own.
+
+        Raises
+        ------
+        As :func:`vicinal.verify`, and DeviceError where the rows are in memory of a CUDA device: claimed rows are looked at on the host.
         """
         options = self._options(
             threads, memory, first_id=first_id, eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress

@@ -129,8 +129,13 @@ class PermutationIndex:
     ) -> PermutationIndex:  # fmt: skip
         """An index that :meth:`save` wrote; it answers as the saved one did, to the bit.
 
-        Rows stay mapped unless ``copy``, so objects may be larger than memory; ranks and bounds are read. ``exact=True``
-        rests on bounds of the file, which ``verify`` holds against their checksums. Other parameters: :meth:`Corpus.open`.
+        Parameters
+        ----------
+        path, verify, copy, progress :
+            As in :meth:`Corpus.open`. Rows stay mapped unless ``copy``, so objects may be larger than memory; ranks and bounds are read.
+            ``exact=True`` rests on bounds of the file, which ``verify`` holds against their checksums.
+        recall, fraction, threads :
+            Those of searches that say nothing else, as for a new index: a file does not keep them.
 
         Raises
         ------
@@ -199,8 +204,10 @@ class PermutationIndex:
 
         Parameters
         ----------
-        queries, k, distance_type, threads, memory, progress :
-            As in :func:`vicinal.knn`. Fewer queries than twice the threads are shared by all of them.
+        queries, k, distance_type, memory, progress :
+            As in :func:`vicinal.knn`.
+        threads : int or None, default None
+            As in :func:`vicinal.knn`; None: what the index was made with. Fewer queries than twice the threads are shared by all of them.
         device :
             ``"cuda"``: ranks are compared there, and vectors measured there as far as they fit; they stay for the next search. At
             most 128 permutants, footrule; what else is asked for the CPU does, and a note in ``stats`` says so. ``"cuda:all"``, or several
@@ -215,6 +222,11 @@ class PermutationIndex:
             another language, other photographs): then a recall of 0.9 came out as 0.88, or 0.8, and a note in ``stats`` says so
             where such queries are plainly farther away. ``"auto"`` is ``"queries"`` where no more than a third of them is measured (200
             queries at 0.95, 804 at 0.99), else ``"objects"``, with a note.
+
+        Raises
+        ------
+        As :func:`vicinal.knn`. InvalidArgument also where two of recall, fraction and exact are given, or one beyond 1; RangeError where a
+        distance from a query to a permutant is infinite, as ``kullback_leibler`` can be.
         """
         options = self._options(k, distance_type, threads, progress, device, memory)
         aim = self._aim(recall, fraction, exact, tune_on)
@@ -248,7 +260,12 @@ class PermutationIndex:
     ) -> PermutationRange:
         """Objects within `radius` among those looked at; with ``exact`` the bits of :func:`vicinal.range_search`.
 
-        Parameters are those of :meth:`knn` and :func:`vicinal.range_search`.
+        Parameters are those of :meth:`knn`, with ``threads`` None for the index's own, and `radius` and ``max_results`` of
+        :func:`vicinal.range_search`.
+
+        Raises
+        ------
+        As :meth:`knn`, InvalidArgument if radius is NaN, and CapacityExceeded (also MemoryError) for more than ``max_results`` matches.
         """
         options = self._options(10, distance_type, threads, progress, device, memory)
         limit = _inputs.max_results(max_results)
@@ -268,7 +285,17 @@ class PermutationIndex:
         self, k: int = 10, *, recall: float | None = None, fraction: float | None = None, threads: int | None = None,
         memory: Any = None, progress: Progress = None,
     ) -> Tuning:  # fmt: skip
-        """The fraction that ``recall`` takes (or the recall of a ``fraction``), and the gain over the exact search, timed."""
+        """The fraction that ``recall`` takes (or the recall of a ``fraction``), and the gain over the exact search, timed.
+
+        Parameters
+        ----------
+        k, recall, fraction, threads, memory, progress :
+            As in :meth:`knn`: of recall and fraction one at most; None is what the index was made with.
+
+        Raises
+        ------
+        As :meth:`knn`, for all but queries.
+        """
         options = self._options(k, None, threads, progress, memory=memory)
         aim = self._aim(recall, fraction, False)
         k_, target, share, found, index_seconds, exact_seconds = self._native.tune(options, *aim[:2])
@@ -279,6 +306,15 @@ class PermutationIndex:
         device: str = "auto", threads: int | None = None, memory: Any = None,
     ) -> IndexPlan:  # fmt: skip
         """What :meth:`knn` of so many queries holds at most, without doing it.
+
+        Parameters
+        ----------
+        queries : int
+            How many.
+        k, recall, fraction, exact, device, memory :
+            As in :meth:`knn`.
+        threads : int or None, default None
+            None: what the index was made with.
 
         Raises
         ------

@@ -39,7 +39,7 @@ def range_search(
     radius : float
         Rows at a returned distance <= radius are found (for inner_product >= radius), compared as float64. A negative
         radius finds nothing (where distances are not), infinity everything; for inner_product -infinity does.
-    max_results : int or None
+    max_results : int or None, default None
         Most entries of the whole result; beyond it CapacityExceeded states the exact need, and there is no partial
         answer. None: what free memory holds.
     metric, device, threads, memory, distance_type, degenerate, first_id, eligible, labels, label_rule, ngram, max_length, progress :

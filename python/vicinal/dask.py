@@ -300,7 +300,20 @@ def _rows_of(array: Any, spans: Sequence[tuple[int, int]]) -> list[Any]:
 
 
 def plan(corpus: Any, queries: Any, k: int = 10, metric: str = "euclidean", **options: Any) -> _distributed_plan.Plan:
-    """What :func:`knn` would do on this cluster, without doing it; ``queries=None`` for :func:`knn_graph`."""
+    """What :func:`knn` would do on this cluster, without doing it.
+
+    Parameters
+    ----------
+    corpus, queries :
+        As in :func:`knn`; queries None: for :func:`knn_graph` of the corpus.
+    k, metric, options :
+        As in :func:`knn`.
+
+    Raises
+    ------
+    InvalidArgument, MemoryBudget
+        As :func:`knn`, before the work.
+    """
     return Search("plan", corpus, queries, k, metric, **options).plan
 
 

@@ -22,10 +22,11 @@ from . import knn as _knn
 from . import merge as _merge
 from . import range_search as _range_search
 from . import verify as _verify
+from ._distributed_graph import symmetrized, transposed
 from ._distributed_plan import Plan, described, pieces, plan, tree
 from ._results import Certificate, CsrNeighbors, Neighbors, Stats, Verdict
 from ._row_files import RowFile, RowSlice, describe
-from .errors import CapacityExceeded, InvalidArgument, InvalidValue
+from .errors import CapacityExceeded, InvalidValue
 
 __all__ = [
     "Plan", "RowFile", "RowSlice", "describe", "described", "pieces", "plan", "tree", "rows", "local", "local_range", "merge", "merge_ranges",
@@ -153,7 +154,19 @@ def _joined_stats(lists: Sequence[Any]) -> Stats:
 
 
 def carry(found: Neighbors, values: np.ndarray, first_id: int) -> np.ndarray:
-    """What belongs to the rows of a part (labels, ids of the user's), for each entry of its lists; of missing entries that of its first row."""
+    """What belongs to the rows of a part (labels, ids of the user's), for each entry of its lists; of missing entries that of its first row.
+
+    Parameters
+    ----------
+    found : result of :func:`local`
+    values : (rows of the part, ...) array
+    first_id : int
+        id of the part's first row.
+
+    Returns
+    -------
+    (Q, k, ...) array
+    """
     values = np.asarray(values)
     if not len(values):
         return np.zeros((*found.ids.shape, *values.shape[1:]), values.dtype)
@@ -161,7 +174,18 @@ def carry(found: Neighbors, values: np.ndarray, first_id: int) -> np.ndarray:
 
 
 def merge_carried(lists: Sequence[Neighbors], carried: Sequence[np.ndarray], merged: Neighbors) -> np.ndarray:
-    """What lists carry, for the entries that a merge of them kept; of missing entries any of it."""
+    """What lists carry, for the entries that a merge of them kept; of missing entries any of it.
+
+    Parameters
+    ----------
+    lists : results of :func:`local` or :func:`merge`, of one block
+    carried : arrays of :func:`carry` or of this function, one of each list
+    merged : what :func:`merge` made of the lists
+
+    Returns
+    -------
+    (Q, k, ...) array
+    """
     ids, values = np.concatenate([one.ids for one in lists], axis=1), np.concatenate(carried, axis=1)
     order = np.argsort(ids, axis=1, kind="stable")
     known, inverse = np.unique(np.concatenate([ids.ravel(), merged.ids.ravel()]), return_inverse=True)
@@ -190,6 +214,16 @@ def local_range(
 def merge_ranges(lists: Sequence[CsrNeighbors], metric: str = "euclidean", max_results: int | None = None, columns: int = 0) -> CsrNeighbors:
     """One result from those of parts, of one block: each query's rows by (distance, id).
 
+    Parameters
+    ----------
+    lists : results of :func:`local_range` or of this function, of one block
+    metric : str, default "euclidean"
+        As they were searched.
+    max_results : int or None, default None
+        Most entries of the result. None: no limit.
+    columns : int, default 0
+        Ids are below it.
+
     Raises
     ------
     CapacityExceeded
@@ -206,41 +240,20 @@ def merge_ranges(lists: Sequence[CsrNeighbors], metric: str = "euclidean", max_r
     return CsrNeighbors(offsets, distances[order], ids[order], _joined_certificate(lists), _joined_stats(lists), columns)
 
 
-Edges = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def transposed(found: Neighbors, first: int, spans: Sequence[tuple[int, int]]) -> list[Edges]:
-    """Edges of a block's lists turned around, by the block of rows in which each then begins: (row there, id, distance)."""
-    rows_of, entry = np.nonzero(found.ids >= 0)
-    ids, distances = found.ids[rows_of, entry], found.distances[rows_of, entry]
-    order = np.argsort(ids, kind="stable")
-    ids, rows_of, distances = ids[order], rows_of[order], distances[order]
-    cuts = np.searchsorted(ids, [span[0] for span in spans] + [spans[-1][1]])
-    return [(ids[a:b] - span[0], rows_of[a:b] + first, distances[a:b]) for span, a, b in zip(spans, cuts[:-1], cuts[1:])]
-
-
-def symmetrized(found: Neighbors, incoming: Sequence[Edges], how: str, columns: int) -> CsrNeighbors:
-    """A block of rows of the union or mutual graph, from its own lists and the edges that :func:`transposed` found to end in it.
-
-    Rows are sorted by id, as :func:`vicinal.knn_graph` sorts them.
-    """
-    if how not in ("union", "mutual"):
-        raise InvalidArgument(f"unknown symmetrize {how!r}; known are union, mutual")
-    own = np.nonzero(found.ids >= 0)
-    edges = [(own[0], found.ids[own], found.distances[own]), *incoming]
-    row, ids, distances = (np.concatenate([edge[at] for edge in edges]) for at in range(3))
-    order = np.lexsort((ids, row))
-    row, ids, distances = row[order], ids[order], distances[order]
-    again = np.zeros(len(ids), bool)
-    again[1:] = (row[1:] == row[:-1]) & (ids[1:] == ids[:-1])
-    chosen = again if how == "mutual" else ~again
-    offsets = np.zeros(len(found.ids) + 1, np.int64)
-    np.cumsum(np.bincount(row[chosen], minlength=len(found.ids)), out=offsets[1:])
-    return CsrNeighbors(offsets, distances[chosen], ids[chosen], found.certificate, found.stats, columns)
-
-
 def gathered(part: Any, first_id: int, *wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of `wanted` that lie in the part, ascending and once, and their rows."""
+    """Ids of `wanted` that lie in the part, ascending and once, and their rows.
+
+    Parameters
+    ----------
+    part : rows as in this module's head
+    first_id : int
+        id of the part's first row.
+    wanted : arrays of ids
+
+    Returns
+    -------
+    (ids, rows)
+    """
     corpus = rows(part)
     ids = np.unique(np.concatenate([np.asarray(one).ravel() for one in wanted]))
     ids = ids[(ids >= first_id) & (ids < first_id + len(corpus))]
@@ -253,8 +266,25 @@ def verify_block(
 ) -> Verdict:  # fmt: skip
     """Checks a block of a claimed result against the truth, knowing of the corpus the rows alone that either of them names.
 
-    claim is (distances or None, ids), `pieces_of` what :func:`gathered` found in each part. The k nearest of these rows are those of the whole
-    corpus, since they are among them; numbers of rows ascend with ids, so that ties go the same way.
+    The k nearest of these rows are those of the whole corpus, since they are among them; numbers of rows ascend with ids, so that ties go the
+    same way.
+
+    Parameters
+    ----------
+    block : the queries, rows as in this module's head
+    truth : the block's true lists
+    claim : (distances or None, ids)
+    pieces_of : what :func:`gathered` found in each part, of the ids of truth and claim
+    metric, options :
+        As in :func:`vicinal.verify`.
+    first_id : int, default 0
+        id of the first row of the whole corpus.
+    eligible, labels :
+        As in :func:`vicinal.knn`, of the whole corpus and of this block.
+
+    Raises
+    ------
+    As :func:`vicinal.verify`.
     """
     known, corpus = np.concatenate([ids for ids, _ in pieces_of]), np.concatenate([part for _, part in pieces_of if len(part)])
     distances, ids = claim[0], np.asarray(claim[1])
@@ -270,7 +300,14 @@ def verify_block(
 
 
 def joined_verdict(verdicts: Sequence[Verdict], firsts: Sequence[int], truth: Any) -> Verdict:
-    """The verdict on all blocks, whose first rows are `firsts`."""
+    """The verdict on all blocks.
+
+    Parameters
+    ----------
+    verdicts : results of :func:`verify_block`, one of each block
+    firsts : number of each block's first row
+    truth : what becomes the verdict's ``truth``
+    """
     count = sum(one.rows for one in verdicts)
     faults = tuple(replace(fault, row=fault.row + first) for one, first in zip(verdicts, firsts) for fault in one.faults)
     added = {name: sum(getattr(one, name) for one in verdicts) for name in ("rows", "correct", "wrong", "tie_order", "distance", "near_ties")}
@@ -282,7 +319,15 @@ def joined_verdict(verdicts: Sequence[Verdict], firsts: Sequence[int], truth: An
 def eligible_part(eligible: Any, first: int | None, last: int, ids: np.ndarray | None = None, first_id: int = 0) -> Any:
     """Of an `eligible` of the whole corpus, what a part of rows `first` to `last` needs: its piece of a mask, or its ids.
 
-    With `ids` instead of `first`: a mask of just these.
+    Parameters
+    ----------
+    eligible : as in :func:`vicinal.knn`, or None
+    first, last : int
+        Rows of the part, counted from 0; `last` is not in it.
+    ids : array or None, default None
+        With it, and None for `first`: the answer is a mask of just these ids.
+    first_id : int, default 0
+        id of row 0 of the whole corpus.
 
     Raises
     ------

@@ -156,7 +156,18 @@ def knn(
 def plan(ds_corpus: Any, ds_queries: Any, k: int = 10, metric: str = "euclidean", *, column: str = "vector", query_column: str | None = None,
          num_cpus: float = 1, num_gpus: float = 0, memory: Memory = None, threads: int = 1, block_rows: int | None = None,
          **options: Any) -> _distributed_plan.Plan:  # fmt: skip
-    """What :func:`knn` would do on this cluster, without searching; both data sets are materialized."""
+    """What :func:`knn` would do on this cluster, without searching; both data sets are materialized.
+
+    Parameters
+    ----------
+    ds_corpus, ds_queries, k, metric, column, query_column, num_cpus, num_gpus, memory, threads, block_rows, options :
+        As in :func:`knn`.
+
+    Raises
+    ------
+    InvalidArgument, InvalidValue, MemoryBudget
+        A task asks for more than the cluster has; a value is missing; the least that works is more than a task may take.
+    """
     sides = _Rows(ds_corpus, column, None, "corpus"), _Rows(ds_queries, query_column or column, None, "query")
     return _plan(*sides, k, metric, num_cpus, num_gpus, memory, threads, block_rows, options)
 
