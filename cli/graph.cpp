@@ -106,7 +106,7 @@ Command register_graph(App& root) {
   app.add_integer("-k", flags->k, "neighbours a row, itself not counted").required().type_name("K");
   app.add_flag("--include-self", flags->include_self, "let a row be its own neighbour, at distance 0");
   app.add_text("--symmetrize", flags->symmetrize,
-               "keep an edge that either row lists, or only what both list (default: neither, lists as found)")
+               "keep edges that either row lists, or both list (default: neither, lists as found)")
       .type_name("union|mutual");
   add_meaning(app, flags->search, false);
   app.add_flag("--pad", flags->search.pad, "k beyond the other rows: fill with id -1 and the worst distance");
