@@ -28,8 +28,8 @@ TEST(Names, MisspeltOptionsAndRulesAreAnsweredWithTheNearestAndAll) {
     EXPECT_EQ(got.code, ErrorCode::invalid_argument) << got.message;
     return got.message;
   };
-  EXPECT_EQ(said([] { vicinal::parse_distance_type("f46"); }),
-            "unknown distance type \"f46\"; did you mean \"f64\"? known: auto, f32, f64, u32");
+  EXPECT_EQ(said([] { vicinal::parse_distance_type("f6"); }),
+            "unknown distance type \"f6\"; did you mean \"f64\"? known: auto, f32, f64, u32");
   EXPECT_EQ(said([] { vicinal::parse_degenerate("eror"); }),
             "unknown rule for degenerate rows \"eror\"; did you mean \"error\"? known: error, one");
   EXPECT_EQ(said([] { vicinal::parse_label_rule("samme"); }),
