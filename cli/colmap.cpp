@@ -49,6 +49,7 @@ ColmapDatabase::ColmapDatabase(Database database) : database_(std::move(database
       throw Error(ErrorCode::format_error, fmt::format("{}: not a database of COLMAP, or one without features: it has "
                                                        "no table {}; run COLMAP's feature_extractor first",
                                                        database_.path(), table));
+  database_.check_length();
   read_pictures();
   read_descriptors_ = std::make_unique<Statement>(database_, "SELECT data FROM descriptors WHERE image_id = ?");
   read_matches_ = std::make_unique<Statement>(database_, "SELECT data FROM matches WHERE pair_id = ?");
@@ -67,8 +68,10 @@ void ColmapDatabase::prepare_run() {
 }
 
 void ColmapDatabase::begin_run() {
+  Transaction transaction(database_);
   end_run();
   database_.run(fmt::format("CREATE TABLE {} (pair_id INTEGER PRIMARY KEY)", written_table));
+  transaction.commit();
   prepare_run();
 }
 
@@ -90,7 +93,10 @@ void ColmapDatabase::read_pictures() {
     Picture picture{.id = rows.integer(0), .name = rows.text(1)};
     if (picture.id < 0 || picture.id >= most_pictures)
       refuse(database_, picture, fmt::format("ids of images are from 0 to {}", most_pictures - 1));
+    if (rows.is_null(1)) refuse(database_, picture, "its name is NULL; the database is damaged");
     if (rows.integer(2) != 0) {
+      if (rows.is_null(3) || rows.is_null(4))
+        refuse(database_, picture, "rows or cols of its descriptors are NULL; extract its features again");
       picture.rows = rows.integer(3);
       check_sizes(database_, picture, rows.integer(4), rows.integer(5));
       const std::int64_t kind = rows.integer(6);

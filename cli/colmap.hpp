@@ -46,6 +46,7 @@ class ColmapDatabase {
   /// matches that were there before are none of its own.
   void begin_run();
   void end_run();
+  bool has_run() const noexcept { return read_written_ != nullptr; }
   /// Whether a resumed run leaves the pair out: the run that was begun and stopped has written it, or, where none was begun, it has matches.
   bool is_matched(const Picture& first, const Picture& second);
   /// Writes what a match of `first` with `second` found, in the order of columns that COLMAP wants. Where the table had something else, or

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +22,12 @@ using vicinal::ErrorCode;
 
 constexpr int patience_ms = 2000;  // another program's transaction may take a moment
 constexpr int pages_at_once = 4096;
+
+std::uint32_t big_endian(const unsigned char* at, int bytes) {
+  std::uint32_t value = 0;
+  for (int i = 0; i < bytes; ++i) value = value << 8 | at[i];
+  return value;
+}
 
 /// What the system says of opening the file, in the words that it has for files; SQLite has one word for all of it.
 void check_file(const std::string& path, Database::Access access) {
@@ -112,6 +119,43 @@ bool Database::has_column(std::string_view table, std::string_view column) {
   return statement.bind(1, table).bind(2, column).step();
 }
 
+FileHead Database::head() const {
+  // The file is read through SQLite's own handle: closing another one would drop the locks that this process has on it.
+  sqlite3_file* file = nullptr;
+  check(sqlite3_file_control(handle_, "main", SQLITE_FCNTL_FILE_POINTER, &file));
+  FileHead head;
+  sqlite3_int64 length = 0;
+  check(file->pMethods->xFileSize(file, &length));
+  head.length = length;
+  std::array<unsigned char, 100> bytes{};
+  if (length < std::ssize(bytes)) return head;
+  check(file->pMethods->xRead(file, bytes.data(), static_cast<int>(bytes.size()), 0));
+  const std::uint32_t size = big_endian(&bytes[16], 2);
+  head.page_size = size == 1 ? 65536 : size;
+  head.changes = big_endian(&bytes[24], 4);
+  if (head.changes == big_endian(&bytes[92], 4)) head.pages = big_endian(&bytes[28], 4);
+  head.wal = bytes[18] == 2;
+  return head;
+}
+
+void Database::check_length() {
+  constexpr std::uintmax_t head_of_log = 32;
+  run("BEGIN");
+  value("SELECT count(*) FROM sqlite_master");  // from here on no other program writes into the file
+  const FileHead head = this->head();
+  std::error_code none;
+  const std::uintmax_t log =
+      std::filesystem::file_size(sqlite3_filename_wal(sqlite3_db_filename(handle_, "main")), none);
+  run("COMMIT");
+  if (!none && log > head_of_log) return;  // pages of its end may still be there alone
+  if (head.length < head.pages * head.page_size)
+    throw Error(
+        ErrorCode::format_error,
+        fmt::format("{}: the database is cut short: {} bytes are there, and its head says {} pages of {} bytes; "
+                    "copy it once more from where it is whole",
+                    path_, head.length, head.pages, head.page_size));
+}
+
 void Database::copy_from(Database& from, const std::function<void(std::int64_t, std::int64_t)>& between) {
   sqlite3_backup* const backup = sqlite3_backup_init(handle_, "main", from.handle_, "main");
   if (backup == nullptr) fail(sqlite3_errcode(handle_));
@@ -158,6 +202,8 @@ bool Statement::step() {
 }
 
 void Statement::reset() { sqlite3_reset(handle_); }
+
+bool Statement::is_null(int column) const { return sqlite3_column_type(handle_, column) == SQLITE_NULL; }
 
 std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_, column); }
 

@@ -12,6 +12,14 @@ struct sqlite3_stmt;
 
 namespace cli {
 
+/// What stands at the beginning of a database's file (sqlite.org/fileformat.html), and how long it is.
+struct FileHead {
+  std::int64_t length = 0, page_size = 0;
+  std::int64_t pages = 0;     // 0 where the head does not say
+  std::uint32_t changes = 0;  // counts transactions outside of journal_mode WAL
+  bool wal = false;           // journal_mode WAL
+};
+
 /// A file of SQLite. Moved, never copied; what a failure says begins with the path.
 class Database {
  public:
@@ -28,6 +36,10 @@ class Database {
   /// The first cell of the first row, as text; empty where there is none.
   std::string value(const std::string& sql);
   bool has_table(std::string_view name);
+  /// What is in the file itself, whatever a journal or the file -wal has besides.
+  FileHead head() const;
+  /// Throws FormatError for a file that was cut short: SQLite takes zeros for what its last page lacks.
+  void check_length();
   bool has_column(std::string_view table, std::string_view column);
   /// Everything of `from` replaces everything here, as it stands when this is called. between(done, total) is called now and then, in pages.
   void copy_from(Database& from, const std::function<void(std::int64_t, std::int64_t)>& between);
@@ -59,6 +71,7 @@ class Statement {
   /// Ends a run that was not stepped to its end.
   void reset();
 
+  bool is_null(int column) const;
   std::int64_t integer(int column) const;
   std::string text(int column) const;
   /// Valid until the next step.

@@ -501,3 +501,30 @@ def test_the_mapper_goes_on(vicinal, tmp_path):
     pycolmap.geometric_verification(str(ours))
     (model,) = pycolmap.incremental_mapping(str(ours), str(pictures), str(tmp_path / "model")).values()
     assert model.num_reg_images() == 6 and model.num_points3D() > 100
+
+
+def cut(path, page_size=4096):
+    """The file without a part of its last page."""
+    size = path.stat().st_size
+    assert size % page_size == 0
+    os.truncate(path, size - page_size // 2)
+    return path
+
+
+@pytest.mark.parametrize("words", [[], ["--in-place"], ["-o", "out.db"]])
+def test_a_database_that_is_cut_short_is_refused(vicinal, tmp_path, words):
+    """SQLite reads zeros in place of what is missing: rows of NULL."""
+    path = cut(make(tmp_path / "scene.db", {"a": sift(1), "b": sift(2)}, journal="DELETE"))
+    made = path.read_bytes()
+    vicinal("match", path, *words, cwd=tmp_path).fails(3, "FormatError", "cut short: .* bytes are there, and its head says")
+    assert path.read_bytes() == made and os.listdir(tmp_path) == ["scene.db"]
+
+
+def test_sizes_that_are_null(vicinal, tmp_path):
+    path = tmp_path / "scene.db"
+    with sqlite3.connect(path) as base:
+        base.executescript(TABLES.format(type="").replace("rows INTEGER NOT NULL", "rows INTEGER").replace("cols INTEGER NOT NULL", "cols INTEGER"))
+        base.execute("INSERT INTO images VALUES (1, 'a.png', 1)")
+        base.execute("INSERT INTO descriptors VALUES (1, NULL, NULL, NULL)")
+    base.close()
+    vicinal("match", path).fails(3, "FormatError", r'"a.png" \(image 1\).*NULL')
