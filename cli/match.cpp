@@ -1,26 +1,27 @@
-// `vicinal match DATABASE`: the descriptors of COLMAP's database in, its table of matches out. Pairs are matched batch by batch, each written
-// by one transaction, so that a kill loses one batch.
+// `vicinal match DATABASE`: the descriptors of COLMAP's database in, its table of matches out.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <map>
 #include <memory>
 
 #include "colmap.hpp"
 #include "command.hpp"
 #include "json.hpp"
+#include "match_batches.hpp"
 #include "options.hpp"
 #include "output.hpp"
 #include "picture_pairs.hpp"
 #include "report.hpp"
 #include "text.hpp"
+#include "vicinal/error.hpp"
 #include "vicinal/match.hpp"
 #include "working_copy.hpp"
 
 namespace cli {
 namespace {
 
+using vicinal::Error;
+using vicinal::ErrorCode;
 using vicinal::ImagePair;
 
 constexpr const char* examples =
@@ -106,103 +107,6 @@ Json tests_json(const vicinal::MatchOptions& tests) {
   return object;
 }
 
-/// What was asked for and, in the end, what was done.
-struct Run {
-  std::int64_t pictures = 0, rows = 0, pairs = 0, skipped = 0, comparisons = 0, matches = 0, replaced = 0;
-  double seconds = 0;
-  std::string device;
-};
-
-std::int64_t comparisons_of(const ImagePair& pair, std::span<const Picture> pictures) {
-  return pictures[static_cast<std::size_t>(pair[0])].rows * pictures[static_cast<std::size_t>(pair[1])].rows;
-}
-
-/// Matches the pairs and writes them, a batch at a time.
-class BatchMatcher {
- public:
-  BatchMatcher(ColmapDatabase& database, vicinal::MatchOptions options, std::int64_t bytes, Run& run)
-      : database_(database), options_(std::move(options)), bytes_(bytes), run_(run) {}
-
-  void match(std::span<const ImagePair> pairs, Interrupt& interrupt) {
-    constexpr double enough_seconds = 1;  // that a kill may lose
-    constexpr std::size_t most_pairs = 4096;
-    const auto start = std::chrono::steady_clock::now();
-    const Interrupt::Section section(interrupt);
-    ProgressBar bar("match");
-    for (std::size_t most = 16; !pairs.empty();) {
-      const auto begin = std::chrono::steady_clock::now();
-      const std::size_t size = batch_size(pairs, database_.pictures(), bytes_, most);
-      match_batch(pairs.first(size), interrupt, bar);
-      pairs = pairs.subspan(size);
-      if (seconds_since(begin) < enough_seconds / 2) most = std::min(2 * most, most_pairs);
-      else if (seconds_since(begin) > 2 * enough_seconds) most = std::max<std::size_t>(most / 2, 1);
-    }
-    run_.seconds = seconds_since(start);
-  }
-
- private:
-  void match_batch(std::span<const ImagePair> pairs, Interrupt& interrupt, ProgressBar& bar) {
-    const std::vector<vicinal::Points> images = load(pairs);
-    std::vector<ImagePair> numbered(pairs.begin(), pairs.end());  // by the places in `images`, which are those in held_
-    for (ImagePair& pair : numbered)
-      for (std::int64_t& image : pair) image = std::distance(held_.begin(), held_.find(image));
-    std::int64_t work = 0;
-    for (const ImagePair& pair : pairs) work += comparisons_of(pair, database_.pictures());
-    options_.stop = interrupt.token();
-    options_.progress = [&](std::uint64_t done, std::uint64_t total) {
-      const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
-      bar.show(static_cast<std::uint64_t>(static_cast<double>(done_) + share * static_cast<double>(work)),
-               static_cast<std::uint64_t>(run_.comparisons));
-      return !interrupt.token().stop_requested();
-    };
-    const vicinal::Matches found = vicinal::match_pairs(images, numbered, options_);
-    write(pairs, found);
-    done_ += work;
-    run_.device = found.stats.device;
-    interrupt.check();
-  }
-
-  /// Descriptors of the pictures of these pairs, by ascending place; those that the batch before had stay in memory.
-  std::vector<vicinal::Points> load(std::span<const ImagePair> pairs) {
-    std::map<std::int64_t, Descriptors> wanted;
-    for (const ImagePair& pair : pairs)
-      for (const std::int64_t image : pair) {
-        if (wanted.contains(image)) continue;
-        if (auto held = held_.extract(image); !held.empty()) wanted.insert(std::move(held));
-        else wanted.emplace(image, database_.descriptors(database_.pictures()[static_cast<std::size_t>(image)]));
-      }
-    held_ = std::move(wanted);
-    std::vector<vicinal::Points> images;
-    for (const auto& [image, descriptors] : held_) images.push_back(descriptors.points);
-    return images;
-  }
-
-  void write(std::span<const ImagePair> pairs, const vicinal::Matches& found) {
-    Transaction transaction(database_.file());
-    std::vector<MatchedRows> rows;
-    for (std::size_t p = 0; p < pairs.size(); ++p) {
-      rows.clear();
-      for (std::int64_t i = found.offsets[p]; i < found.offsets[p + 1]; ++i) {
-        const vicinal::Matches::Rows& match = found.rows[static_cast<std::size_t>(i)];
-        rows.push_back({static_cast<std::uint32_t>(match[0]), static_cast<std::uint32_t>(match[1])});
-      }
-      const auto picture = [&](int side) -> const Picture& {
-        return database_.pictures()[static_cast<std::size_t>(pairs[p][static_cast<std::size_t>(side)])];
-      };
-      if (database_.write_matches(picture(0), picture(1), rows)) ++run_.replaced;
-      run_.matches += std::ssize(rows);
-    }
-    transaction.commit();
-  }
-
-  ColmapDatabase& database_;
-  vicinal::MatchOptions options_;
-  std::int64_t bytes_;
-  Run& run_;
-  std::map<std::int64_t, Descriptors> held_;
-  std::int64_t done_ = 0;
-};
-
 /// "2 pictures without descriptors: a.png, b.png"; empty where there are none.
 std::string names_of_empty(std::span<const Picture> pictures) {
   std::vector<std::string> names;
@@ -218,7 +122,7 @@ std::string names_of_empty(std::span<const Picture> pictures) {
 
 /// The pairs to match, with those left out that have matches where that was asked for; `run` counts.
 std::vector<ImagePair> pairs_of(const Flags& flags, ColmapDatabase& database, const vicinal::Execution& where,
-                                Run& run) {
+                                MatchRun& run) {
   const std::span<const Picture> pictures = database.pictures();
   std::vector<ImagePair> pairs = picture_pairs(flags.pairs, flags.global_descriptors, pictures, where);
   const auto picture = [&](std::int64_t image) -> const Picture& { return pictures[static_cast<std::size_t>(image)]; };
@@ -232,7 +136,7 @@ std::vector<ImagePair> pairs_of(const Flags& flags, ColmapDatabase& database, co
   return pairs;
 }
 
-Json run_json(const Flags& flags, const Run& run, const vicinal::MatchOptions& tests) {
+Json run_json(const Flags& flags, const MatchRun& run, const vicinal::MatchOptions& tests) {
   Json object = json_head("match");
   object["database"] = flags.files.database;
   object["tests"] = tests_json(tests);
@@ -244,7 +148,7 @@ Json run_json(const Flags& flags, const Run& run, const vicinal::MatchOptions& t
   return object;
 }
 
-int show_plan(const Flags& flags, const Run& run, const vicinal::MatchOptions& tests) {
+int show_plan(const Flags& flags, const MatchRun& run, const vicinal::MatchOptions& tests) {
   if (flags.json) print_json(run_json(flags, run, tests));
   else
     print(facts_text({{"pictures", fmt::format("{}, {}", count_text(run.pictures), plural(run.rows, "row"))},
@@ -254,7 +158,7 @@ int show_plan(const Flags& flags, const Run& run, const vicinal::MatchOptions& t
   return 0;
 }
 
-void show_result(const Flags& flags, const Run& run, const vicinal::MatchOptions& tests) {
+void show_result(const Flags& flags, const MatchRun& run, const vicinal::MatchOptions& tests) {
   const std::string& written = flags.files.output.empty() ? flags.files.database : flags.files.output;
   if (flags.json) {
     Json object = run_json(flags, run, tests);
@@ -277,6 +181,32 @@ void show_result(const Flags& flags, const Run& run, const vicinal::MatchOptions
   print(text + "wrote " + written + "\n");
 }
 
+/// Matches the pairs that are left in the database that is written, and names the pictures without descriptors.
+std::string match_copy(const Flags& flags, const vicinal::MatchOptions& options, std::int64_t bytes, WorkingCopy& copy,
+                       Context& context, MatchRun& run) {
+  ColmapDatabase database(Database(copy.path(), Database::Access::write));
+  const bool begins = copy.matches_again() && !(flags.files.resume && database.has_run());
+  if (begins) database.begin_run();
+  BatchMatcher matcher(database, options, bytes, run);
+  try {
+    const std::vector<ImagePair> pairs =
+        by_blocks(pairs_of(flags, database, options.run, run), database.pictures(), bytes);
+    const std::string again = flags.files.resume ? context.command_line : context.command_line + " --resume";
+    context.interrupt.explain([path = copy.path(), again] {
+      return fmt::format("the pairs that are matched are saved in {}; to go on: {}", quoted_word(path), again);
+    });
+    matcher.match(pairs, context.interrupt);
+  } catch (const Error& error) {
+    if (matcher.wrote() || error.code() == ErrorCode::cancelled) throw;
+    if (flags.files.in_place && begins) database.end_run();
+    copy.discard();
+    throw;
+  }
+  copy.note_matched();
+  database.end_run();
+  return names_of_empty(database.pictures());
+}
+
 int run_match(const Flags& flags, bool max_distance_given, Context& context) {
   const vicinal::MatchOptions asked = options_of(flags, max_distance_given);
   constexpr std::int64_t usual_bytes = std::int64_t{4} << 30;
@@ -285,28 +215,16 @@ int run_match(const Flags& flags, bool max_distance_given, Context& context) {
   options.memory.host = budget / 2;
   const std::int64_t bytes = budget == 0 ? usual_bytes : budget - budget / 2;
 
-  Run run;
+  MatchRun run;
   {  // what can be refused is refused before anything is copied
     ColmapDatabase database(Database(flags.files.database, Database::Access::read));
     const std::vector<ImagePair> pairs = pairs_of(flags, database, options.run, run);
     if (flags.plan) return show_plan(flags, run, asked);
+    BatchMatcher(database, options, bytes, run).attempt(pairs, context.interrupt.token());
   }
   run = {};
-  std::string empty;
   WorkingCopy copy(flags.files, fmt::format("{}; {}", flags.pairs, tests_text(asked)), context.interrupt);
-  {
-    ColmapDatabase database(Database(copy.path(), Database::Access::write));
-    const std::vector<ImagePair> pairs =
-        by_blocks(pairs_of(flags, database, options.run, run), database.pictures(), bytes);
-    const std::string again = flags.files.resume ? context.command_line : context.command_line + " --resume";
-    context.interrupt.explain([path = copy.path(), again] {
-      return fmt::format("the pairs that are matched are saved in {}; to go on: {}", quoted_word(path), again);
-    });
-    if (!flags.files.resume) database.begin_run();
-    BatchMatcher(database, options, bytes, run).match(pairs, context.interrupt);
-    database.end_run();
-    empty = names_of_empty(database.pictures());
-  }
+  const std::string empty = match_copy(flags, options, bytes, copy, context, run);
   context.interrupt.check();
   {
     const Interrupt::Section section(context.interrupt);  // a signal now comes too late: the matches are all there

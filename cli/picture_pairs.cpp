@@ -101,6 +101,8 @@ ImagePair names_of(std::string_view line, const std::map<std::string, std::int64
   return pair;
 }
 
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // that editors of other systems begin UTF-8 with
+
 std::vector<ImagePair> listed(const std::string& path, std::span<const Picture> pictures) {
   std::map<std::string, std::int64_t, std::less<>> known;
   for (std::size_t i = 0; i < pictures.size(); ++i) known[pictures[i].name] = static_cast<std::int64_t>(i);
@@ -114,6 +116,7 @@ std::vector<ImagePair> listed(const std::string& path, std::span<const Picture> 
   PairList list;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
     const std::size_t start = line.find_first_not_of(" \t\r");
     if (start == std::string::npos || line[start] == '#') continue;
     const ImagePair pair = names_of(std::string_view(line).substr(start), known, fmt::format("{}:{}", path, number));

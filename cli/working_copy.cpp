@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <utility>
 
 #include "progress.hpp"
@@ -22,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using vicinal::Error;
 using vicinal::ErrorCode;
-
-constexpr const char* table = "vicinal_match_run";
 
 std::string followed(const std::string& path) {
   std::error_code ignored;
@@ -44,6 +43,9 @@ std::string state_of(const std::string& path) {
   return fmt::format("{} {} {}.{:09}", log, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
+/// What SQLite keeps beside a file.
+constexpr std::initializer_list<const char*> beside = {"-journal", "-wal", "-shm"};
+
 void sync(const std::string& path, int flags) {
   const int file = ::open(path.c_str(), flags | O_CLOEXEC);
   if (file < 0) refuse_file("open", path);
@@ -59,6 +61,7 @@ WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, 
   if (flags.in_place) {
     if (!flags.output.empty()) refuse("--in-place writes into the database; it excludes -o");
     path_ = source_;
+    record_.again = !flags.resume;
     return;
   }
   if (fs::is_directory(target_)) throw Error(ErrorCode::io_error, fmt::format("{} is a folder", target_), EISDIR);
@@ -71,63 +74,108 @@ WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, 
         fmt::format("{0} is open in another program, or one has left {0}-wal or {0}-journal; close it, or remove {0}",
                     target_),
         EBUSY);
-  if (!begun(flags, run)) copy(run, interrupt);
+  if (begun(flags, run)) return;
+  try {
+    copy(interrupt);
+  } catch (const Error& error) {
+    const bool others = error.system_errno() == EBUSY;  // another run may be making it
+    if (error.code() != ErrorCode::cancelled && !others) discard();
+    throw;
+  }
 }
 
 void WorkingCopy::lock_source() {
   lock_.emplace(source_, Database::Access::write);
-  journal_mode_ = lock_->value("PRAGMA journal_mode");
+  record_.journal_mode = lock_->value("PRAGMA journal_mode");
   lock_->run("PRAGMA wal_checkpoint(TRUNCATE)");
   lock_->run("BEGIN IMMEDIATE");
   version_ = lock_->value("PRAGMA data_version");
+  const FileHead head = lock_->head();
+  record_.changes = head.changes;
+  record_.length = head.length;
 }
 
-bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) const {
-  if (!fs::exists(path_)) return false;
-  if (!flags.resume)
+void WorkingCopy::save(CopyRecord::Stage stage) {
+  record_.stage = stage;
+  write_record(record_path(), record_);
+}
+
+bool WorkingCopy::is_unchanged(const CopyRecord& record) const {
+  if (record.source == state_of(source_)) return true;
+  // A run that was stopped in free_name() has brought the database out of journal_mode WAL, one transaction that changed nothing else.
+  if (!lock_ || record.stage != CopyRecord::Stage::matched || record.journal_mode != "wal") return false;
+  const FileHead head = lock_->head();
+  return !head.wal && head.changes == record.changes + 1 && head.length == record.length;
+}
+
+bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) {
+  const bool there = fs::exists(path_);
+  if (there && !flags.resume)
     refuse(fmt::format("{} is left of a run that was stopped: --resume goes on with it; or remove it", path_));
-  Database copy(path_, Database::Access::write);
-  if (!copy.has_table(table)) {
-    if (!copy.has_table("images")) return false;  // stopped while it was copied
-    refuse(fmt::format("{0} is not a copy that vicinal match has left, or a finished one; move it away", path_));
-  }
-  const std::string before = copy.value(fmt::format("SELECT run FROM {}", table));
-  if (before != run)
-    refuse(
-        fmt::format("{} is of a run with other options ({}; now: {}): remove it, or give those", path_, before, run));
-  if (copy.value(fmt::format("SELECT source FROM {}", table)) != state_of(source_))
+  const std::optional<CopyRecord> record = flags.resume ? read_record(record_path()) : std::nullopt;
+  if (there && !record) refuse(fmt::format("{} is not a copy that vicinal match has left; move it away", path_));
+  if (there && record->run != run)
+    refuse(fmt::format("{} is of a run with other options ({}; now: {}): remove it, or give those", path_, record->run,
+                       run));
+  record_.run = run;
+  record_.again = !flags.resume;
+  // A run begins once more as what it was where its copy was not whole, or has the name of another database by now: of that run this one
+  // has no matches.
+  if (record && record->run == run && (record->stage == CopyRecord::Stage::copying || target_ != source_))
+    record_.again = record->again;
+  if (!there || record->stage == CopyRecord::Stage::copying) return false;
+  if (!is_unchanged(*record))
     refuse(fmt::format("{} has been written since {} was copied from it; remove the copy", source_, path_));
+  record_ = *record;
+  // A run that was stopped in publish() may have given it the mode of a database that is only read.
+  if (access(path_.c_str(), W_OK) != 0 && chmod(path_.c_str(), S_IRUSR | S_IWUSR) != 0) refuse_file("change", path_);
   return true;
 }
 
-void WorkingCopy::copy(const std::string& run, Interrupt& interrupt) {
+void WorkingCopy::copy(Interrupt& interrupt) {
   if (!fs::exists(path_))  // SQLite would take what is left of a file that was removed for a part of the new one
-    for (const char* left : {"-journal", "-wal", "-shm"}) fs::remove(path_ + left);
+    for (const char* left : beside) fs::remove(path_ + left);
+  made_ = true;
+  save(CopyRecord::Stage::copying);
   {
     const Interrupt::Section section(interrupt);
     ProgressBar bar("copy");
     Database from(source_, Database::Access::read), to(path_, Database::Access::create);
+    from.check_length();
     to.copy_from(from, [&](std::int64_t done, std::int64_t total) {
       interrupt.check();
       bar.show(static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
     });
     to.run("PRAGMA journal_mode = DELETE");
-    Transaction transaction(to);
-    to.run(fmt::format("CREATE TABLE {} (run TEXT, source TEXT)", table));
-    Statement(to, fmt::format("INSERT INTO {} VALUES (?, ?)", table)).bind(1, run).bind(2, state_of(source_)).step();
-    transaction.commit();
+    record_.source = state_of(source_);
   }
+  sync(path_, O_RDONLY);
+  save(CopyRecord::Stage::matching);
   interrupt.check();
+}
+
+void WorkingCopy::note_matched() {
+  if (path_ != source_) save(CopyRecord::Stage::matched);
+}
+
+void WorkingCopy::discard() noexcept {
+  if (!made_) return;
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+  for (const char* left : beside) fs::remove(path_ + left, ignored);
+  remove_record(record_path());
 }
 
 void WorkingCopy::free_name() {
   lock_->run("ROLLBACK");
-  lock_->run("PRAGMA journal_mode = DELETE");
+  lock_->run("PRAGMA journal_mode = MEMORY");  // out of WAL by one write, without a journal that a kill would leave
   lock_->run("BEGIN IMMEDIATE");
   if (lock_->value("PRAGMA data_version") != version_)
     throw Error(ErrorCode::io_error,
                 fmt::format("{} was written by another program meanwhile; the matches are in {}", source_, path_),
                 EBUSY);
+  record_.source = state_of(source_);
+  save(CopyRecord::Stage::matched);
 }
 
 void WorkingCopy::publish() {
@@ -139,17 +187,14 @@ void WorkingCopy::publish() {
     if (known && chmod(path_.c_str(), (status.st_mode & 07777) | more) != 0) refuse_file("change", path_);
   };
   take_mode(S_IRUSR | S_IWUSR);  // the copy of a read-only database is written once more
-  sync(path_,
-       O_RDONLY);  // all but the table, which goes at the last moment: a run that is stopped before it is resumed
-  {
-    Database copy(path_, Database::Access::write);
-    copy.run(fmt::format("DROP TABLE {}", table));
-    if (!journal_mode_.empty()) copy.run("PRAGMA journal_mode = " + journal_mode_);
-  }
+  if (!record_.journal_mode.empty())
+    Database(path_, Database::Access::write).run("PRAGMA journal_mode = " + record_.journal_mode);
+  sync(path_, O_RDONLY);
   take_mode(0);
   if (rename(path_.c_str(), target_.c_str()) != 0) refuse_file("rename to " + target_ + " the file", path_);
   const std::string folder = fs::path(target_).parent_path().string();
   sync(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  remove_record(record_path());
 }
 
 }  // namespace cli

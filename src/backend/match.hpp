@@ -66,7 +66,7 @@ struct RowBest {
 std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
                                        Mutual mutual);
 
-/// Says of an error of rows, which speaks of a corpus and of queries, which images these are; throws it.
+/// Says of an error of rows, which speaks of a corpus and of queries, which image it is, or which two, as "image N"; throws it.
 [[noreturn]] void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries);
 
 }  // namespace vicinal

@@ -401,14 +401,19 @@ def test_a_read_only_database_is_matched_into_another():
 
 def test_a_copy_is_not_resumed_after_the_database_changed(vicinal, tmp_path):
     path = make(tmp_path / "scene.db", scene())
-    shutil.copy(path, tmp_path / "scene.db.matching")
-    with sqlite3.connect(tmp_path / "scene.db.matching") as copy:
-        copy.execute("CREATE TABLE vicinal_match_run (run TEXT, source TEXT)")
-        copy.execute("INSERT INTO vicinal_match_run VALUES ('exhaustive; angle, ratio < 0.8, at most 0.7, mutual yes, lone accept', 'then')")
-    copy.close()
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM images").fetchone()
+    vicinal("match", path).fails(4, "IoError", "another program has the database open")
+    reader.close()
+    with sqlite3.connect(path) as base:
+        base.execute("UPDATE images SET name = 'new.png' WHERE image_id = 1")
+    base.close()
     vicinal("match", path, "--resume").fails(2, "InvalidArgument", "has been written since")
-    shutil.copy(path, tmp_path / "scene.db.matching")
+    os.remove(tmp_path / "scene.db.matching-run")
     vicinal("match", path, "--resume").fails(2, "InvalidArgument", "not a copy that vicinal match has left")
+    os.remove(tmp_path / "scene.db.matching")
+    assert vicinal("match", path).status == 0 and files_beside(path) == ["scene.db"]
 
 
 def test_colmap_opens_what_is_written(vicinal, tmp_path):
@@ -503,6 +508,98 @@ def test_the_mapper_goes_on(vicinal, tmp_path):
     assert model.num_reg_images() == 6 and model.num_points3D() > 100
 
 
+KILL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static int calls;
+static void tick(void) {
+  if (++calls == atoi(getenv("KILL_AT"))) kill(getpid(), SIGKILL);
+}
+__attribute__((destructor)) static void tell(void) { fprintf(stderr, "%d", calls); }
+#define CALL(result, name, parameters, arguments)            \
+  result name parameters {                                   \
+    static result(*next) parameters;                         \
+    if (!next) next = dlsym(RTLD_NEXT, #name);               \
+    tick();                                                  \
+    return next arguments;                                   \
+  }
+CALL(int, fsync, (int file), (file))
+CALL(int, fdatasync, (int file), (file))
+CALL(int, rename, (const char* from, const char* to), (from, to))
+CALL(int, unlink, (const char* path), (path))
+CALL(int, ftruncate64, (int file, off_t size), (file, size))
+CALL(int, chmod, (const char* path, mode_t mode), (path, mode))
+CALL(ssize_t, pwrite64, (int file, const void* bytes, size_t count, off_t at), (file, bytes, count, at))
+"""
+
+
+@pytest.fixture(scope="module")
+def kill_at(tmp_path_factory):
+    """Runs the command and kills it before its n-th call that changes a file; 0: how many such calls it makes."""
+    folder = tmp_path_factory.mktemp("kill")
+    (folder / "kill.c").write_text(KILL)
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", folder / "kill.so", folder / "kill.c"], check=True)
+
+    def run(n, *words):
+        environment = {**os.environ, "LD_PRELOAD": str(folder / "kill.so"), "KILL_AT": str(n)}
+        done = subprocess.run([COMMAND, *map(str, words)], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == (-signal.SIGKILL if n else 0), (n, done.stderr)
+        return None if n else int(done.stderr)
+
+    return run
+
+
+def make_matched(path, pictures, journal):
+    """Every pair has a match that is none."""
+    make(path, pictures, journal=journal)
+    with sqlite3.connect(path) as base:
+        for i in range(1, len(pictures) + 1):
+            for j in range(i + 1, len(pictures) + 1):
+                base.execute("INSERT INTO matches VALUES (?, 1, 2, ?)", (pair_id(i, j), bytes(8)))
+    base.close()
+    return path
+
+
+@pytest.mark.parametrize("mode", ["copy", "other", "in place"])
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_a_kill_at_any_moment_is_resumed(vicinal, kill_at, tmp_path, journal, mode):
+    """Matches that were there before are no part of the run: they are matched again."""
+    pictures = dict(list(scene().items())[:3])
+    made, path = make_matched(tmp_path / "made.db", pictures, journal), tmp_path / "work" / "scene.db"
+    before = matches_of(made)
+    wanted = {pair_id(i, j): expected(a, b, ratio=0.7) for i, a in enumerate(pictures.values(), 1) for j, b in enumerate(pictures.values(), 1) if i < j}
+    out = path.with_name("out.db") if mode == "other" else path
+    words = ["match", path, "--ratio", "0.7", *{"copy": [], "other": ["-o", out], "in place": ["--in-place"]}[mode]]
+
+    def begin():
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.mkdir()
+        shutil.copy(made, path)
+
+    begin()
+    calls = kill_at(0, *words)
+    assert calls > 30 and matches_of(out) == wanted
+    for n in sorted({*range(1, calls, 6), *range(calls - 30, calls + 1)}):  # the copy takes its name in the last ones
+        begin()
+        kill_at(n, *words)
+        if mode == "copy":
+            assert matches_of(path) in (before, wanted), n
+        begun = out.with_name(f"{out.name}.matching-run").exists()
+        resumed = vicinal(*words, "--resume")
+        assert (resumed.status, resumed.err) == (0, ""), n
+        found = matches_of(out)
+        # A run that was killed before it wrote anything has left nothing to be known by.
+        assert found == wanted or (not begun and found == before), n
+        left = {"scene.db-journal"} if mode == "in place" else set()  # of SQLite, empty
+        assert set(os.listdir(path.parent)) - left == {"scene.db", out.name}, n
+        assert not [name for name in dump(out) if "vicinal" in name], n
+
+
 def cut(path, page_size=4096):
     """The file without a part of its last page."""
     size = path.stat().st_size
@@ -528,3 +625,32 @@ def test_sizes_that_are_null(vicinal, tmp_path):
         base.execute("INSERT INTO descriptors VALUES (1, NULL, NULL, NULL)")
     base.close()
     vicinal("match", path).fails(3, "FormatError", r'"a.png" \(image 1\).*NULL')
+
+
+@pytest.mark.parametrize("place", [[], ["--in-place"], ["-o", "out.db"]])
+def test_a_mistake_leaves_nothing_behind(vicinal, tmp_path, place):
+    zero = sift(2)
+    zero[7] = 0
+    path = make(tmp_path / "scene.db", {"a.png": sift(1), "b.png": zero, "c.png": sift(3)}, journal="DELETE")
+    made = path.read_bytes()
+    for words, status, code, said in (
+        (["--ratio", "0"], 2, "InvalidArgument", "ratio must be"),
+        (["--ratio", "nan"], 2, "InvalidArgument", "ratio must be"),
+        (["--max-distance", "-1"], 2, "InvalidArgument", "max_distance must be"),
+        (["--threads", "-1"], 2, "InvalidArgument", "threads must be"),
+        (["--device", "bogus"], 2, "InvalidArgument", "bogus"),
+        (["--distance", "levenshtein"], 2, "InvalidArgument", "levenshtein"),
+        (["--memory", "1KiB"], 5, "MemoryBudget", "KiB"),
+        (["--preset", "hloc"], 3, "InvalidValue", r'row 7 of picture "b.png" \(image 2\) is zero: cosine undefined \(1 row\); remove them$'),
+    ):  # fmt: skip
+        for more in ([], ["--resume"]):
+            vicinal("match", path, *words, *place, *more, cwd=tmp_path).fails(status, code, said)
+            assert os.listdir(tmp_path) == ["scene.db"] and path.read_bytes() == made
+    vicinal("match", path, *place, cwd=tmp_path).succeeds()
+
+
+def test_a_list_of_pairs_with_a_byte_order_mark(vicinal, tmp_path):
+    path = make(tmp_path / "two.db", {"a": sift(1, 20), "b": sift(2, 20)})
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbfa b\n")
+    vicinal("match", path, "--pairs", tmp_path / "list.txt").succeeds()
+    assert set(matches_of(path)) == {pair_id(1, 2)}
