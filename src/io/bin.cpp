@@ -1,6 +1,6 @@
 // .fbin, .f16bin (also .hbin), .u8bin, .i8bin, .ibin, .u64bin: the counts of rows and columns, then their items row by row, and not a byte more.
 // The counts are two uint32, or two uint64 where one of them is beyond 32 bits (as cuVS Bench writes them); the length of the file says which.
-// Both fit a file of 16 bytes alone, of 8 bytes of items that are the second 64-bit count, which is 0: then the counts are uint32.
+// Counts of 64 bits without columns are none: a file that was cut after its first id of 64 bits, 0, would have them.
 #include <algorithm>
 
 #include "io/format.hpp"
@@ -37,7 +37,9 @@ std::optional<Header> fitting_header(Item item, Bytes file) {
   if (file.size() < short_head) return std::nullopt;
   if (const Header header = header_of<std::uint32_t>(item, file); header.file_size == file.size()) return header;
   if (file.size() < long_head) return std::nullopt;
-  if (const Header header = header_of<std::uint64_t>(item, file); header.file_size == file.size()) return header;
+  // Without columns any number of rows would fit 16 bytes, such as those of a longer file that was cut there.
+  const Header header = header_of<std::uint64_t>(item, file);
+  if (header.cols > 0 && header.file_size == file.size()) return header;
   return std::nullopt;
 }
 
@@ -53,9 +55,9 @@ Array read(const Format& self, const Source& source, const Want&) {
     fail(ErrorCode::format_error, path, "not a ", self.name, " file (", first_bytes(file), ")");
   const std::optional<Header> header = fitting_header(item, file);
   if (!header) {
+    const bool wide = file.size() >= long_head && header_of<std::uint64_t>(item, file).cols > 0;
     const std::string also =
-        file.size() < long_head ? ""
-                                : cat("; a header of 64-bit counts: ", header_of<std::uint64_t>(item, file).text(item));
+        wide ? cat("; a header of 64-bit counts: ", header_of<std::uint64_t>(item, file).text(item)) : "";
     fail(ErrorCode::format_error, path, header_of<std::uint32_t>(item, file).text(item), ", the file has ", file.size(),
          also);
   }

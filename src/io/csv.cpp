@@ -241,6 +241,7 @@ void write_vectors(const Format& self, TextSink& out, const Array& array) {
       out.spill();
     }
     out.text() += '\n';
+    out.spill();
   }
 }
 
@@ -304,6 +305,7 @@ constexpr Format family(const char* name, const char* suffix) {
           .read_roles = as_vectors | as_ids | as_values,
           .write_roles = as_vectors | as_ids | as_range | as_selection,
           .holds_distances = true,
+          .roles_with_rows = as_vectors,
           .sniff = sniff,
           .read = read,
           .write = write};

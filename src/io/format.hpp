@@ -54,6 +54,7 @@ struct Format {
   std::optional<Item> item = {};           // the one type that it stores; none: the file says
   std::optional<Item> distance_item = {};  // the same of distances beside ids
   std::uint64_t largest_rows = INT64_MAX, largest_cols = INT64_MAX;
+  unsigned roles_with_rows = 0;  // of whose files one of no rows is empty, so that no reader could tell what it is
   /// Cheap: is this probably such a file? Only used to help with a file that is not what its suffix says.
   bool (*sniff)(const Format& self, Bytes file);
   /// Throws FormatError, or InvalidArgument for a type or a number of dimensions that no call accepts. A file

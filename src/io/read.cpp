@@ -53,6 +53,12 @@ std::vector<std::int64_t> widen(const std::string& path, const Array& array) {
   return ids;
 }
 
+/// A header of some bytes may claim any number of rows that hold nothing.
+void check_columns(const std::string& path, const Array& array) {
+  if (array.cols > 0 || array.flat) return;
+  fail(ErrorCode::invalid_argument, path, "dimension is 0, of shape ", array.shape(), "; a row has a column at least");
+}
+
 }  // namespace
 
 namespace io {
@@ -138,6 +144,7 @@ void take_distances(ResultFile& result, const std::string& path, const Array& ar
 Matrix read_matrix(const std::string& path, const ReadOptions& options) try {
   const FpGuard guard;
   const Array array = read_array(path, {as_vectors, options.member, options.header});
+  check_columns(path, array);
   if (!vector_type(array.item) &&
       format_to_read(path, as_vectors).item)  // ivecs, ibin, u64bin: ids, not rows of wide integers
     fail(ErrorCode::invalid_argument, path, "dtype ", item_name(array.item), " not supported; convert with astype");
@@ -161,6 +168,7 @@ ResultFile read_result(const std::string& path, const std::string& distances_pat
   const FpGuard guard;
   Source source;  // opened once: another file may have its name a moment later
   const Array ids = read_array(path, {as_ids, ""}, source);
+  check_columns(path, ids);
   ResultFile result;
   result.rows = ids.rows;
   result.k = ids.cols;

@@ -10,6 +10,8 @@ namespace vicinal::io {
 
 /// Throws what stands between this array and this format: its type, its sizes, an id (int64 items for Role as_ids).
 void check_fits(const Format& format, const std::string& path, Role role, const Array& array);
+/// Throws Unsupported where there are no rows, and the format cannot hold none.
+void check_rows(const Format& format, const std::string& path, Role role, std::int64_t rows);
 
 struct Job {
   const Format* format;

@@ -1,6 +1,6 @@
 // .fvecs, .bvecs, .ivecs: each row is int32 d and then d items, so rows lie 4 + d * size bytes apart and are used
 // in place by their stride. There is no count: the file's length must be a multiple of the row, and each row's d
-// must equal the first. A file of no rows is empty when written, and refused when read, as it names no d.
+// must equal the first. A file of no rows would be empty and name no d: it is neither read nor written.
 #include "io/format.hpp"
 #include "io/message.hpp"
 
@@ -63,6 +63,7 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
           .write_roles = write_roles,
           .item = item,
           .largest_cols = INT32_MAX,
+          .roles_with_rows = as_vectors | as_ids | as_distances,
           .sniff = sniff,
           .read = read,
           .write = write};

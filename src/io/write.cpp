@@ -42,7 +42,15 @@ Item payload_item(const std::string& path, std::int64_t size, std::optional<Valu
 
 namespace io {
 
+void check_rows(const Format& format, const std::string& path, Role role, std::int64_t rows) {
+  if (rows > 0 || (format.roles_with_rows & role) == 0) return;
+  const char* others = role == as_ids ? ".npy, .npz, .ibin and .csv" : ".npy and .fbin";
+  fail(ErrorCode::unsupported, path, "there are no ", role_noun(role), ", and a file of ", format.name,
+       " without rows would be empty; ", others, " can hold none");
+}
+
 void check_fits(const Format& format, const std::string& path, Role role, const Array& array) {
+  check_rows(format, path, role, array.rows);
   if (static_cast<std::uint64_t>(array.rows) > format.largest_rows ||
       static_cast<std::uint64_t>(array.cols) > format.largest_cols) {
     fail(ErrorCode::range_error, path, format.name, " cannot hold shape ", array.shape(), "; .npy can");
@@ -123,6 +131,7 @@ void check_writable(const std::string& path, const std::string& distances_path, 
 
 void check_holds(const std::string& path, const std::string& distances_path, const ListsToWrite& lists) {
   const Format& format = format_to_write(path, as_ids);
+  check_rows(format, path, as_ids, lists.rows);
   const Array distances = Array::dense(nullptr, item_of(lists.type), lists.rows, lists.k);
   if (format.item == Item::i32 && lists.largest_id > INT32_MAX)
     fail(ErrorCode::range_error, path, "ids may be up to ", lists.largest_id, ", which does not fit the 32 bits of ",

@@ -34,11 +34,10 @@ TEST_F(Bin, ReadsEveryType) {
   }
 }
 
-TEST_F(Bin, ReadsNoRowsAndNoColumns) {
+TEST_F(Bin, ReadsNoRowsAndRefusesNoColumns) {
   spit(file("a.fbin"), raw(0) + raw(128));
   EXPECT_EQ(read_matrix(file("a.fbin")).points().cols, 128);
-  spit(file("a.fbin"), raw(UINT32_MAX) + raw(0));
-  EXPECT_EQ(read_matrix(file("a.fbin")).points().rows, std::int64_t{UINT32_MAX});
+  refuse(ErrorCode::invalid_argument, "dimension is 0, of shape (4294967295, 0)", "a.fbin", raw(UINT32_MAX) + raw(0));
 }
 
 TEST_F(Bin, RefusesEveryOtherLength) {
@@ -63,7 +62,7 @@ TEST_F(Bin, ReadsBothHeadersByTheLengthOfTheFile) {
   EXPECT_EQ(elements(m.points()), "abcdef");
   spit(file("a.fbin"), long_head(0, 128));
   EXPECT_EQ(read_matrix(file("a.fbin")).points().cols, 128);
-  // 16 bytes fit both: one row of eight zeros, and 2^35 + 1 rows of no columns.
+  // 16 bytes would fit both: one row of eight zeros, and 2^35 + 1 rows of no columns, which are none.
   spit(file("a.u8bin"), raw(1) + raw(8) + std::string(8, '\0'));
   EXPECT_EQ(read_matrix(file("a.u8bin")).points().cols, 8);
 }
@@ -78,7 +77,16 @@ TEST_F(Bin, HoldsMoreRowsThan32BitsCount) {
   Points none(nullptr, DType::f32, rows, 0);
   write_matrix(file("b.fbin"), none);
   EXPECT_EQ(slurp(file("b.fbin")), long_head(static_cast<std::uint64_t>(rows), 0));
-  EXPECT_EQ(read_matrix(file("b.fbin")).points().rows, rows);
+}
+
+TEST_F(Bin, RefusesAResultThatWasCutAfterAnIdOfZero) {
+  write_neighbors(file("a.u64bin"), make_neighbors(2, 2, DistanceType::f32), "");
+  const std::string cut = slurp(file("a.u64bin")).substr(0, 8) + raw(std::int64_t{0});
+  spit(file("a.u64bin"), cut);
+  expect_error(ErrorCode::format_error, "n=2 and d=2 of uint64 needs 40 bytes, the file has 16",
+               [&] { read_result(file("a.u64bin")); });
+  spit(file("a.ibin"), raw(7) + raw(0));
+  expect_error(ErrorCode::invalid_argument, "dimension is 0, of shape (7, 0)", [&] { read_result(file("a.ibin")); });
 }
 
 TEST_F(Bin, RefusesWhatFitsNeitherHeaderAndNamesBoth) {

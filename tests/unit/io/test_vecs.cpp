@@ -69,10 +69,8 @@ TEST_F(Vecs, RefusesOtherLengths) {
   refuse(ErrorCode::format_error, "it looks like .fvecs", "a.bvecs", fvecs_);
 }
 
-TEST_F(Vecs, ReadsRowsOfNoColumns) {
-  spit(file("a.fvecs"), raw(0) + raw(0));
-  EXPECT_EQ(read_matrix(file("a.fvecs")).points().rows, 2);
-  EXPECT_EQ(read_matrix(file("a.fvecs")).points().cols, 0);
+TEST_F(Vecs, RefusesRowsOfNoColumns) {
+  refuse(ErrorCode::invalid_argument, "dimension is 0, of shape (2, 0)", "a.fvecs", raw(0) + raw(0));
 }
 
 TEST_F(Vecs, WritesTheDocumentedBytes) {
@@ -112,8 +110,21 @@ TEST_F(Vecs, RoundTripsResults) {
   write_neighbors(file("a.ivecs"), result, file("a.fvecs"));
   expect_same(read_result(file("a.ivecs"), file("a.fvecs")), result, true);
   EXPECT_EQ(slurp(file("a.ivecs")).substr(0, 12), raw(7) + raw(0) + raw(3));
-  write_neighbors(file("none.ivecs"), make_neighbors(0, 7, DistanceType::f32));
-  EXPECT_EQ(slurp(file("none.ivecs")), "");
+}
+
+TEST_F(Vecs, HoldsNoFileWithoutRows) {
+  const Neighbors none = make_neighbors(0, 7, DistanceType::f32);
+  expect_error(ErrorCode::unsupported, "there are no ids, and a file of ivecs without rows would be empty; .npy",
+               [&] { write_neighbors(file("a.ivecs"), none); });
+  expect_error(ErrorCode::unsupported, "there are no distances, and a file of fvecs without rows",
+               [&] { write_neighbors(file("a.npy"), none, file("a.fvecs")); });
+  for (const char* name : {"a.fvecs", "a.csv", "a.tsv"})
+    expect_error(ErrorCode::unsupported, "there are no rows",
+                 [&] { write_matrix(file(name), Points(nullptr, DType::f32, 0, 3)); });
+  expect_error(ErrorCode::unsupported, "there are no ids", [&] { check_holds(file("a.ivecs"), "", {}); });
+  EXPECT_EQ(directory_.entries(), 0u);
+  write_neighbors(file("a.csv"), none);
+  EXPECT_EQ(read_result(file("a.csv")).k, 7);
 }
 
 TEST_F(Vecs, HoldsIdsUpTo31BitsOnly) {
