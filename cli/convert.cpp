@@ -122,6 +122,16 @@ std::optional<DType> type_of_format(const std::string& name) {
   return std::nullopt;
 }
 
+/// Halves are kept, and made of nothing else.
+void check_halves(const OutputFile& out, const vicinal::Points& points, std::optional<DType> type, const Flags& flags) {
+  const DType made = type.value_or(points.dtype);
+  if (vicinal::format_of(out.path()).name != "f16bin" || made == DType::f16) return;
+  refuse(
+      fmt::format("{} holds f16 and the rows are {}; convert makes f32, f64, u8 and i8 alone. Write .fbin or .npy, or "
+                  "give it rows that are f16 (numpy.float16 in .npy)",
+                  flags.output, vicinal::dtype_name(made)));
+}
+
 struct Done {
   std::string kind;
   std::int64_t rows = 0, cols = 0;
@@ -132,6 +142,7 @@ Done convert_rows(const vicinal::Matrix& matrix, const OutputFile& out, const Fl
   vicinal::Points points = matrix.points();
   std::optional<DType> type = asked_type(flags.type);
   if (!type) type = type_of_format(vicinal::format_of(out.path()).name);
+  check_halves(out, points, type, flags);
   std::vector<std::byte> values;
   if (type && *type != points.dtype) {
     values = retyped(points, *type, flags);

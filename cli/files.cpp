@@ -27,10 +27,29 @@ std::string suffix_of(const std::string& stream) {
   return stream == "-" ? ".csv" : "." + stream.substr(0, stream.size() - 2);
 }
 
+/// "TMPDIR=/full", or what the system takes where no variable says.
+std::string temporary_place() {
+  for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"})
+    if (const char* const value = std::getenv(name)) return std::string(name) + "=" + value;
+  return "/tmp (TMPDIR can name another folder)";
+}
+
+/// A template for mkdtemp and mkostemp.
+std::string temporary_template() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error)
+    throw vicinal::Error(vicinal::ErrorCode::io_error,
+                         "a stream is kept in the folder for temporary files, " + temporary_place() +
+                             ", which cannot be used: " + error.message(),
+                         error.value());
+  return (folder / "vicinal-XXXXXX").string();
+}
+
 /// A folder of our own that goes away with its contents.
 std::shared_ptr<const std::string> temporary_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "vicinal-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) fail_system("cannot make a temporary folder for a stream");
+  std::string name = temporary_template();
+  if (::mkdtemp(name.data()) == nullptr) fail_system("cannot make a folder for a stream in " + temporary_place());
   return {new std::string(name), [](const std::string* folder) {
             std::error_code ignored;
             std::filesystem::remove_all(*folder, ignored);
@@ -56,17 +75,17 @@ std::optional<struct stat> file_of(const std::string& given, int stream) {
   return std::nullopt;
 }
 
-void copy(int from, int to, const char* failed) {
+void copy_stdin(int to) {
   std::array<char, 1 << 16> block;
   for (;;) {
-    const ssize_t got = ::read(from, block.data(), block.size());
+    const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_system(failed);
+    if (got < 0) fail_system("cannot read stdin");
     if (got == 0) return;
     for (ssize_t done = 0; done < got;) {
       const ssize_t wrote = ::write(to, block.data() + done, static_cast<std::size_t>(got - done));
       if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) fail_system(failed);
+      if (wrote < 0) fail_system("cannot keep stdin in " + temporary_place());
       done += wrote;
     }
   }
@@ -77,7 +96,7 @@ void copy(int from, int to, const char* failed) {
 class Stdin {
  public:
   explicit Stdin(const std::string& suffix) : file_{nameless_file()} {
-    copy(STDIN_FILENO, file_.fd, "cannot read stdin");
+    copy_stdin(file_.fd);
     folder_ = temporary_folder();
     path_ = *folder_ + "/stdin" + suffix;
     const std::string target = "/proc/self/fd/" + std::to_string(file_.fd);
@@ -87,9 +106,9 @@ class Stdin {
 
  private:
   static int nameless_file() {
-    std::string name = (std::filesystem::temp_directory_path() / "vicinal-XXXXXX").string();
+    std::string name = temporary_template();
     const int fd = ::mkostemp(name.data(), O_CLOEXEC);
-    if (fd < 0) fail_system("cannot keep stdin in " + name);
+    if (fd < 0) fail_system("cannot keep stdin in " + temporary_place());
     ::unlink(name.c_str());
     return fd;
   }

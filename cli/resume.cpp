@@ -7,6 +7,7 @@
 
 #include "text.hpp"
 #include "vicinal/error.hpp"
+#include "vicinal/io.hpp"
 #include "vicinal/resume.hpp"
 
 namespace cli {
@@ -18,6 +19,13 @@ void add_resume(App& app, std::string& directory) {
 
 void check_resume(const std::string& directory, const OutputFlags& output) {
   if (output.path.empty() && !directory.empty()) refuse("--resume DIR needs -o PATH for the result");
+  refuse_as_folder(directory, output.path);
+}
+
+void refuse_as_folder(const std::string& directory, const std::string& written) {
+  if (!directory.empty() && !written.empty() && vicinal::same_file(directory, written))
+    refuse(fmt::format("--resume {} is a folder for pieces, and {} is to be written; give the folder another name",
+                       directory, written));
 }
 
 void begin_resume(const std::string& directory, const Side& corpus, Context& context) {

@@ -102,6 +102,7 @@ void print_run_text(const Search& search, const RunFlags& flags, const SearchRun
 template <SearchOfCommand Search>
 int run_search(Search& search, const RunFlags& flags, Context& context) {
   check_resume(flags.resume, flags.output);
+  refuse_as_folder(flags.resume, flags.distances);
   const OutputFile out(flags.output.path);
   refuse_json_stream(flags.output, out);
   if (!flags.output.path.empty()) vicinal::check_writable(out.path(), flags.distances, search.kind());
@@ -112,6 +113,8 @@ int run_search(Search& search, const RunFlags& flags, Context& context) {
   if (Search::queries) run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
 
+  if (!flags.output.path.empty() && search.kind() == vicinal::ResultKind::neighbors && run.queries.rows() == 0)
+    vicinal::check_holds(out.path(), flags.distances, {});
   begin_resume(flags.resume, run.corpus, context);
   run.plan = search.plan(run.corpus, run.queries);
   if (flags.output.plan) return print_plan(run.plan, describe_run(search, flags, run), flags.output.json);

@@ -85,13 +85,14 @@ std::vector<Output> outputs_of(const Flags& flags, const std::string& path, cons
   return outputs;
 }
 
-void check_outputs(const std::vector<Output>& outputs, const Context& context) {
+void check_outputs(const std::vector<Output>& outputs, const std::string& folder, const Context& context) {
   NamedFiles files;
   files.read = context.root.files().read;
   for (const Output& output : outputs) {
     vicinal::check_writable(output.path, output.distances);
     files.written.push_back({"-o", output.path});
     if (!output.distances.empty()) files.written.push_back({"--distances", output.distances});
+    for (const std::string& path : {output.path, output.distances}) refuse_as_folder(folder, path);
   }
   for (auto file = files.written.begin(); file != files.written.end(); ++file)
     for (auto other = files.written.begin(); other != file; ++other)
@@ -128,7 +129,7 @@ class TruthCommand {
     refuse_json_stream(flags.output, out_);
     outputs_ = outputs_of(flags, out_.path(), k_, tiers_);
     if (out_.stream() && outputs_.size() > 1) refuse("one result fits a stream; name a file for several K or tiers");
-    if (!flags.output.path.empty()) check_outputs(outputs_, context);
+    if (!flags.output.path.empty()) check_outputs(outputs_, flags.resume, context);
     options_.search = search_options(flags.search);
     options_.search.k = 0;
     for (const Count& k : k_) options_.search.k = std::max(options_.search.k, k.value);

@@ -1,6 +1,8 @@
 """`vicinal convert`, and `-` for the standard streams."""
 
 import io
+import os
+import resource
 import subprocess
 
 import numpy as np
@@ -14,8 +16,8 @@ def pipe(*words, data=b""):
     return done.stdout
 
 
-def fails_with_input(data, status, code, pattern, *words):
-    call(*words, input=data).fails(status, code, pattern)
+def fails_with_input(data, status, code, pattern, *words, **options):
+    call(*words, input=data, **options).fails(status, code, pattern)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".fvecs", ".fbin", ".csv", ".tsv"])
@@ -71,7 +73,7 @@ def test_what_would_be_lost_is_refused(vicinal, data):
     refuse(np.array([[1.5]], np.float32), "a.u8bin", "1.5 is not exact in u8")
     refuse(np.array([[300.0]], np.float32), "a.npy", "300 is not exact in i8", "--type", "i8")
     refuse(np.array([[-0.0]], np.float32), "a.bvecs", "-0 is not exact in u8")
-    vicinal("convert", data.corpus_path, data.path("a.f16bin")).fails(2, "InvalidArgument", "f16bin holds float16, the rows are float32")
+    vicinal("convert", data.corpus_path, data.path("a.f16bin")).fails(2, "InvalidArgument", "f16bin holds f16 and the rows are f32; convert makes f32, f64, u8 and i8 alone")
     assert data.names() == ["corpus.npy", "queries.npy", "r.npy"]
 
 
@@ -139,3 +141,50 @@ def test_streams_that_fail(vicinal, data):
     vicinal("knn", *data.pair, "-k", 1, "-o", "fbin:-").fails(2, "Unsupported", "fbin is not for ids")
     fails_with_input(b"1\n", 2, "InvalidArgument", "stdin was named twice", "knn", "-", "-", "-k", 1)
     assert data.names() == ["corpus.npy", "queries.npy"]
+
+
+def claim(path, shape, descr="|u1"):
+    """A header of .npy with nothing behind it."""
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    return path
+
+
+@pytest.mark.parametrize("target", ["o.csv", "o.npy", "o.u8bin", "o.bvecs", "o.vicinal", "o.npz"])
+def test_rows_without_columns_are_refused(vicinal, tmp_path, target):
+    """However many a file of some bytes claims."""
+    (tmp_path / "a.fbin").write_bytes(np.array([2**32 - 1, 0], np.uint32).tobytes())
+    kind = "result" if target == "o.npz" else "rows"
+    for path in (tmp_path / "a.fbin", claim(tmp_path / "a.npy", (2**40, 0)), claim(tmp_path / "b.npy", (2**40, 0), "<i8")):
+        if kind == "rows" or path.name == "b.npy":
+            vicinal("convert", path, tmp_path / target, "--as", kind).fails(2, "InvalidArgument", r"dimension is 0, of shape \(\d+, 0\)")
+    assert not (tmp_path / target).exists()
+
+
+def test_files_that_nothing_could_read_are_not_written(vicinal, data):
+    """0 bytes say neither how many columns nor that there are no rows."""
+    none = data.save("none.npy", np.zeros((0, 24), np.float32))
+    for target in ("o.fvecs", "o.bvecs", "o.csv", "o.tsv"):
+        vicinal("convert", none, data.path(target)).fails(2, "Unsupported", "there are no rows, and a file of .* without rows would be empty; .npy and .fbin")
+    vicinal("knn", data.corpus_path, none, "-k", 1, "-o", data.path("o.ivecs")).fails(2, "Unsupported", "there are no ids.*.npz")
+    vicinal("knn", data.corpus_path, none, "-k", 1, "-o", data.path("o.npy"), "--distances", data.path("d.fvecs")).fails(2, "Unsupported", "no distances")
+    vicinal("truth", data.corpus_path, "--queries", none, "-k", 1, "-o", data.path("o.ivecs")).fails(2, "Unsupported", "there are no ids")
+    assert data.names() == ["corpus.npy", "none.npy", "queries.npy"]
+    for target in ("o.csv", "o.npz", "o.ibin", "o.npy"):
+        vicinal("knn", data.corpus_path, none, "-k", 1, "-o", data.path(target)).succeeds()
+        vicinal("convert", data.path(target), data.path("again.npy"), "--as", "result", *(["--distances", data.path("d.npy")] * (target in ("o.csv", "o.npz")))).succeeds()
+
+
+def test_halves_are_kept_and_not_made(vicinal, data):
+    vicinal("convert", data.corpus_path, data.path("o.f16bin")).fails(2, "InvalidArgument", "holds f16 and the rows are f32; convert makes f32, f64, u8 and i8 alone")
+    vicinal("convert", data.corpus_path, data.path("o.hbin"), "--type", "f64").fails(2, "InvalidArgument", "the rows are f64")
+    vicinal("convert", data.save("halves.npy", data.corpus.astype(np.float16)), data.path("o.f16bin")).succeeds()
+
+
+def test_the_folder_for_streams(vicinal, data, tmp_path):
+    for words in (["-k", 1, "-o", "-"], ["-k", 1, "-o", "npy:-", "--distances", tmp_path / "d.npy"]):
+        vicinal("knn", *data.pair, *words, env={**os.environ, "TMPDIR": "/nonexistent"}).fails(4, "IoError", "TMPDIR=/nonexistent, which cannot be used")
+    fails_with_input(b"1,2\n", 4, "IoError", "TMPDIR=/nonexistent, which cannot be used", "convert", "-", tmp_path / "o.npy", env={**os.environ, "TMPDIR": "/nonexistent"})
+    fails_with_input(bytes(1 << 20), 4, "IoError", f"cannot keep stdin in TMPDIR={tmp_path}: File too large", "convert", "-", tmp_path / "o.npy",
+                     env={**os.environ, "TMPDIR": str(tmp_path)}, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))  # fmt: skip

@@ -290,3 +290,18 @@ def test_an_update_that_searches_nothing_claims_no_search(vicinal, data, parts):
     kept = np.setdiff1d(np.arange(300), [0, 5, 299])
     ids, _ = exact(data.corpus[kept], data.queries, 10)
     assert np.array_equal(np.load(data.path("new.npz"))["ids"], kept[ids])
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    ("truth", ["-o", "w.npz", "--resume", "w.npz"]),
+    ("truth", ["-o", "w.npy", "--distances", "d.npy", "--resume", "./d.npy"]),
+    ("truth", ["-k", "1,2", "-o", "w.npz", "--resume", "w.k2.npz"]),
+    ("knn", ["-o", "w.npz", "--resume", "w.npz"]),
+    ("knn", ["-o", "w.npy", "--distances", "d.npy", "--resume", "d.npy"]),
+])  # fmt: skip
+def test_a_folder_of_pieces_that_is_the_output_is_refused_before_the_search(vicinal, data, command, words):
+    asked = ["--queries", data.queries_path] if command == "truth" else [data.queries_path]
+    k = [] if "-k" in words else ["-k", 3]
+    outcome = vicinal(command, data.corpus_path, *asked, *k, *words, cwd=data.folder)
+    outcome.fails(2, "InvalidArgument", "is a folder for pieces, and .* is to be written")
+    assert data.names() == ["corpus.npy", "queries.npy"]
