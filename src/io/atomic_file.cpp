@@ -163,6 +163,14 @@ void AtomicFile::fail_writing(int system_errno) const {
   fail_system("write", path_, system_errno, cat("wrote ", progress_text(written_, std::max(total_, size()))));
 }
 
+/// What was to be written is no memory any more: it was the end of a mapped file.
+void AtomicFile::refuse_lost(Bytes bytes) const {
+  const std::string source = mapped_at(bytes.data());
+  if (source.empty()) fail_writing(EFAULT);
+  throw Error(ErrorCode::io_error,
+              cat(printable(source), ": the file was cut short, or its storage failed, while it was read"), EIO);
+}
+
 void AtomicFile::append(Bytes bytes) {
   if (buffered_ + bytes.size() > buffer_.size()) {
     flush();
@@ -181,6 +189,7 @@ void AtomicFile::flush() {
 void AtomicFile::write_out(Bytes bytes) {
   while (!bytes.empty()) {
     const ssize_t done = retry([&] { return system_calls().write(fd_, bytes.data(), bytes.size()); });
+    if (done < 0 && errno == EFAULT) refuse_lost(bytes);
     if (done <= 0) fail_writing(done < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
     written_ += static_cast<std::uint64_t>(done);

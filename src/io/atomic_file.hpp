@@ -38,6 +38,7 @@ class AtomicFile final : public FileSink {
   void sync_directory() const;
   void forget() noexcept;
   [[noreturn]] void fail_writing(int system_errno) const;
+  [[noreturn]] void refuse_lost(Bytes bytes) const;
 
   std::string path_;    // as the caller gave it
   std::string target_;  // what will be replaced: path_, or what it links to

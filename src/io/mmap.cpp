@@ -7,6 +7,9 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -102,6 +105,21 @@ Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
   Buffer<std::byte> all(static_cast<std::int64_t>(size));
   read_fully(path, file.fd, all.data(), size);
   return all;
+}
+
+std::string mapped_at(const void* address) {
+  std::ifstream maps("/proc/self/maps");  // "7f00-7f80 r--p 00000000 08:01 1234    /path"
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t first = 0, end = 0;
+    const char* const stop = line.data() + line.size();
+    const auto dash = std::from_chars(line.data(), stop, first, 16);
+    if (dash.ptr == stop || std::from_chars(dash.ptr + 1, stop, end, 16).ec != std::errc()) continue;
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (at < first || at >= end) continue;
+    const std::size_t path = line.find('/');
+    return path == std::string::npos ? "" : line.substr(path);
+  }
+  return "";
 }
 
 }  // namespace vicinal::io

@@ -52,4 +52,7 @@ Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
 /// Throws InvalidArgument if the path holds a NUL byte: the system would read a shorter name.
 void check_path(const std::string& path);
 
+/// The file that is mapped at an address, by any of the mappings of this process; empty where none is.
+std::string mapped_at(const void* address);
+
 }  // namespace vicinal::io

@@ -14,6 +14,7 @@
 
 #include "files.hpp"
 #include "io/atomic_file.hpp"
+#include "io/mmap.hpp"
 
 namespace vicinal::test {
 namespace {
@@ -31,6 +32,20 @@ struct RestoreCalls {
 void publish(AtomicFile& file) {
   AtomicFile* const one = &file;
   AtomicFile::publish({&one, 1});
+}
+
+TEST(AtomicFile, SaysWhichMappedFileWasCutShort) {
+  TemporaryDirectory directory;
+  const std::string from = directory.file("from"), to = directory.file("to");
+  spit(from, std::string(3 << 20, 'x'));
+  const io::MappedFile mapped(from);
+  std::filesystem::resize_file(from, 1 << 20);
+  expect_error(ErrorCode::io_error, "from: the file was cut short", [&] {
+    AtomicFile file(to);
+    file.append(mapped.bytes());
+    publish(file);
+  });
+  EXPECT_EQ(directory.entries(), 1u);
 }
 
 // One call of the saving fails: number `at`, counted over all calls.
