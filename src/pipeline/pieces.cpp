@@ -104,6 +104,23 @@ bool is_sound(const std::string& path) {
            piece_suffix));
 }
 
+/// Whether it is a name that path() makes, or one that such a file has while it is written.
+bool is_piece_name(std::string_view name) {
+  const auto skip = [&](std::string_view prefix, std::string_view symbols) {
+    if (!name.starts_with(prefix)) return false;
+    name.remove_prefix(prefix.size());
+    const std::size_t count = std::min(name.find_first_not_of(symbols), name.size());
+    name.remove_prefix(count);
+    return count > 0;
+  };
+  constexpr std::string_view digits = "0123456789";
+  if (!skip("block-", digits)) return false;
+  if (!skip("-tier-", digits) && name.starts_with("-row-") && !skip("-row-", digits)) return false;
+  if (!name.starts_with(piece_suffix)) return false;
+  name.remove_prefix(std::string_view(piece_suffix).size());
+  return name.empty() || (skip(".tmp.", digits) && skip(".", "0123456789abcdef") && name.empty());
+}
+
 enum class Lock { held, taken, gone };
 
 /// Locks a directory until `file` is closed; held, with no file, where its file system has no locks. Gone: it was
@@ -285,7 +302,7 @@ void discard_pieces(const std::string& directory) {
   std::error_code ignored;
   for (const fs::directory_entry& entry :
        fs::directory_iterator(directory, ignored))  // a kill may have left one half written
-    if (entry.path().filename().string().find(piece_suffix) != std::string::npos) fs::remove(entry.path(), ignored);
+    if (is_piece_name(entry.path().filename().string())) fs::remove(entry.path(), ignored);
   ::rmdir(directory.c_str());  // stays if anything else is in it
   if (lock >= 0) ::close(lock);
 }

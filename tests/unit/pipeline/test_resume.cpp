@@ -240,6 +240,24 @@ TEST(Resume, ADirectoryHasOneSearchAtATime) {
   EXPECT_FALSE(fs::exists(folder.path));
 }
 
+TEST(Resume, RemovesFilesOfItsOwnNamesAlone) {
+  Folder folder;
+  fs::create_directory(folder.path);
+  const auto spit = [&](const char* name) { std::ofstream(folder.path / name) << "x"; };
+  for (const char* own :
+       {"block-000001.vicinal-piece", "block-1000000-row-000000001300.vicinal-piece",
+        "block-000001-tier-000000001300.vicinal-piece", "block-000001.vicinal-piece.tmp.1234.0123456789abcdef"})
+    spit(own);
+  const std::vector<std::string> kept = {"block-000001.vicinal-piece.bak", "block-1-column-2.vicinal-piece",
+                                         "my.vicinal-piece.txt"};
+  for (const std::string& name : kept) spit(name.c_str());
+  discard_pieces(folder.path.string());
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder.path)) left.push_back(entry.path().filename().string());
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, kept);
+}
+
 TEST(Resume, NamesBadRowsAsOneCallDoes) {
   Data data;
   data.corpus[1300 * 9 + 2] = std::numeric_limits<float>::quiet_NaN();
