@@ -14,7 +14,8 @@ inline constexpr std::string_view magic{"\x89VIC\r\n\x1A\n", 8};
 inline constexpr std::uint16_t major_version = 1, minor_version = 0;
 inline constexpr std::uint32_t semantics = 1;
 inline constexpr FileKind corpus_kind{.number = 1, .name = "a corpus", .last_type = 1, .zeros = 64};
-inline constexpr FileKind index_kind{.number = 2, .name = "a permutation index", .last_type = 8, .zeros = 112};
+inline constexpr FileKind index_kind{
+    .number = 2, .name = "a permutation index", .last_type = 8, .zeros = 112, .gap = 76};
 inline constexpr std::uint32_t type_rows = 1, type_text = 2, type_offsets = 3, type_permutants = 4, type_ranks = 5,
                                type_cells = 6, type_ends = 7, type_components = 8;
 inline constexpr std::size_t section_alignment = 64;

@@ -32,6 +32,7 @@ struct FileKind {
   const char* name;         // "a corpus"
   std::uint32_t last_type;  // section types are 1 to this
   std::size_t zeros;        // header bytes from here on are reserved
+  std::size_t gap = 0;      // and the four from here on; 0: none besides
 };
 
 /// True if the file begins as such files do.

@@ -151,9 +151,10 @@ void check_places(const std::string& path, Bytes beginning, std::uint64_t file_s
   const std::byte* header = beginning.data();
   if (const auto claimed = load<std::uint64_t>(header + at_file_size); claimed != file_size)
     refuse_file(path, cat("the header speaks of ", count_text(claimed), " bytes, file has ", file_size));
-  if (!from_later_minor(header) &&
-      (header[23] != std::byte{0} || !all_zero(beginning.subspan(kind.zeros, at_header_crc - kind.zeros))))
-    refuse_file(path, "header: reserved bytes are not zero");
+  const std::uint32_t gap = kind.gap == 0 ? 0 : load<std::uint32_t>(header + kind.gap);
+  const bool zeros =
+      header[23] == std::byte{0} && gap == 0 && all_zero(beginning.subspan(kind.zeros, at_header_crc - kind.zeros));
+  if (!zeros && !from_later_minor(header)) refuse_file(path, "header: reserved bytes are not zero");
   check_no_overlap(path, sections, file_size);
 }
 

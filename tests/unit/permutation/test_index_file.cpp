@@ -127,6 +127,8 @@ TEST(IndexFile, WhatTheChecksumsDoNotSeeIsLookedAt) {
                                      {75, "\x8", "flags 8"},
                                      {75, "\1", "strings have none"},
                                      {75, std::string(1, '\0'), "does not need"},
+                                     {76, "\1", "reserved bytes"},
+                                     {79, "\1", "reserved bytes"},
                                      {120, "\1", "reserved bytes"},
                                      {21, "\4", "metric that has none"},
                                      {position(1), raw(std::int64_t{30}), "permutant 30"},
