@@ -262,8 +262,11 @@ def test_refusals():
         vicinal.match(a, np.ones((3, 5), np.float32))
     bad = a.copy()
     bad[2, 1] = np.nan
-    with pytest.raises(vicinal.InvalidValue, match="row 2.*image 1"):
+    with pytest.raises(vicinal.InvalidValue, match="^row 2 of image 1, column 1 is NaN"):
         vicinal.match_pairs([a, bad])
+    zero = a * [[1], [0], [1]]
+    with pytest.raises(vicinal.InvalidValue, match=r"^row 1 of image 1 is zero: cosine undefined \(1 row\); remove them$"):
+        vicinal.match_pairs([a, zero], distance="cosine")
     for wrong in (0, -1.0, np.nan, np.inf):
         with pytest.raises(vicinal.InvalidArgument, match="ratio"):
             vicinal.match(a, a, ratio=wrong)
