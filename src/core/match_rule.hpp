@@ -72,8 +72,13 @@ VICINAL_HOST_DEVICE inline int compare_squares(double best, double ratio, double
   return 0;
 }
 
-/// The same of distances: best - r second, with the product not rounded.
+/// The same of distances: best - r second, with the product not rounded. best <= second.
 VICINAL_HOST_DEVICE inline int compare_distances(double best, double ratio, double second) noexcept {
+  if (best == 0) return ratio > 0 && second > 0 ? -1 : 0;
+  // What the product's rounding loses must not be too small for fp64.
+  const double scale = second < 0x1p300 ? 0x1p600 : 1;
+  best *= scale;
+  second *= scale;
   const double product = ratio * second;
   if (best != product) return best < product ? -1 : 1;
   const double rest = std::fma(ratio, second, -product);

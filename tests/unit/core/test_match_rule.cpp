@@ -63,6 +63,13 @@ TEST(MatchRule, ProductsAreNotRounded) {
   EXPECT_EQ(compare_distances(3, 0.75, 4), 0);
   EXPECT_EQ(compare_distances(3, std::nextafter(0.75, 0), 4), 1);
   EXPECT_EQ(compare_distances(0, 0.8, 0), 0);
+  EXPECT_EQ(compare_distances(0, 0.8, 5e-324), -1);
+  // The double is above four fifths, by less than fp64 tells of products near its least number.
+  for (const double unit : {5e-324, 0x1p-1030, 0x1p-1000, 0x1p-540, 0x1p299, 0x1p1000}) {
+    EXPECT_EQ(compare_distances(4 * unit, 0.8, 5 * unit), -1) << unit;
+    EXPECT_EQ(compare_distances(3 * unit, 0.75, 4 * unit), 0) << unit;
+    EXPECT_EQ(compare_distances(3 * unit, std::nextafter(0.75, 0), 4 * unit), 1) << unit;
+  }
 }
 
 }  // namespace
