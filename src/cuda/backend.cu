@@ -97,11 +97,11 @@ class CudaBackend final : public Backend,
     return search_seconds(plan, problem);
   }
   double shared_seconds(const void* data, std::int64_t bytes) const override {
-    constexpr Rates rates;
+    constexpr H200Rates rates;
     check_process();
     const OnDevice here(ordinal_);
     const bool pinned = data != nullptr && is_pinned(data);
-    return static_cast<double>(bytes) / (pinned ? rates.shared_pinned_bytes : rates.shared_bytes);
+    return static_cast<double>(bytes) / (pinned ? rates.shared_pinned_bytes_per_s : rates.shared_bytes_per_s);
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_bytes(plan, problem, multiprocessors_);
