@@ -72,7 +72,7 @@ def profiled(name, kernels):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default=",".join(CASES), help="of " + ", ".join(CASES))
-    parser.add_argument("--kernels", default="filter|rerank|refine|few_search|scatter|thresholds")
+    parser.add_argument("--kernels", default="filter|rerank|refine|fused_search|scatter|thresholds")
     parser.add_argument("--commit", default="")
     parser.add_argument("--output", default="")
     parser.add_argument("--no-save", action="store_true")

@@ -39,7 +39,7 @@ add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_prepare.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
-      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_devices.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_few.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_wgmma.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_devices.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_fused.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_wgmma.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_speculation.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_states.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_match.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)

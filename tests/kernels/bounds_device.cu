@@ -8,7 +8,7 @@
 
 #include "cuda/device/launch.cuh"
 #include "cuda/search/filter/self_test.cuh"
-#include "kernels/bounds_few.hpp"
+#include "kernels/bounds_fused.hpp"
 
 namespace {
 using namespace vicinal;
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
       for (const MetricInfo& metric : metrics()) {
         if (!metric.vectors || metric.metric == Metric::hamming || filter_sum_of(metric.metric) == Sum::none) continue;
         const unsigned long long wrong_before = all.wrong;
-        bounds::check_few_queries(device, corpus_rows, query_rows, metric.metric, thread_pool, all);
+        bounds::check_fused_queries(device, corpus_rows, query_rows, metric.metric, thread_pool, all);
         if (all.wrong != wrong_before)
           std::printf("WRONG: %llu of %s, %lld columns, %s by few queries; last: query %llu, row %llu\n",
                       all.wrong - wrong_before, kinds[kind], static_cast<long long>(dims),

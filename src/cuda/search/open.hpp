@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "cuda/search/few_session.hpp"
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/fused_session.hpp"
 #include "cuda/search/rerank/labels.cuh"
 #include "cuda/search/seconds.hpp"
 #include "cuda/search/session.hpp"
@@ -101,8 +101,8 @@ template <SearchDeviceRuntime Device>
 std::unique_ptr<Session> session_of(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
                                     std::shared_ptr<const CudaPreparedCorpus<Device>> kept, std::int64_t shared_bytes,
                                     ThreadPool& thread_pool, Stats& stats) {
-  if (is_few(device, spec, plan, precision, kept.get(), shared_bytes))
-    return std::make_unique<FewSession<Device>>(device, spec, plan, precision, std::move(kept), thread_pool, stats);
+  if (runs_fused(device, spec, plan, precision, kept.get(), shared_bytes))
+    return std::make_unique<FusedSession<Device>>(device, spec, plan, precision, std::move(kept), thread_pool, stats);
   return std::make_unique<CudaSession<Device>>(device, spec, plan, precision, std::move(kept), thread_pool, stats);
 }
 

@@ -44,14 +44,15 @@ class FilterPasses {
                        LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
     f.first = 0;
     if (speculation.refines(count)) {
-      f.last = speculation.first.tiles;
+      f.last = speculation.first_part.tiles;
       run<false>(f, true);
       ask(f);
       const std::int64_t room = refined_room(args.capacity);
       device_.launch()(
-          count, refining_threads(speculation.first.rank), room * static_cast<std::int64_t>(sizeof(float)),
+          count, refining_threads(speculation.first_part.rank), room * static_cast<std::int64_t>(sizeof(float)),
           refine_thresholds,
-          RefinedThresholds{.args = args, .rank = static_cast<std::uint32_t>(speculation.first.rank), .room = room});
+          RefinedThresholds{
+              .args = args, .rank = static_cast<std::uint32_t>(speculation.first_part.rank), .room = room});
       f.first = f.last;
     }
     f.last = args.rows.tiles();

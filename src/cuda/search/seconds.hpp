@@ -87,10 +87,10 @@ struct H200Rates {
   /// A slab of tiles of more, of which steps of 32 columns beyond the last are left out.
   double grouped_slab_s = 4.8e-9;
 
-  /// A call of a few queries of a kept corpus (few/search.cuh).
-  double few_call_s = 4.6e-5;
+  /// A call of a few queries of a kept corpus (fused/search.cuh).
+  double fused_call_s = 4.6e-5;
   /// A pair of it, beside reading the corpus.
-  double few_pair_s = 5e-13;
+  double fused_pair_s = 5e-13;
 
   /// A pair of the canonical precision, of rows that stay in registers.
   double resident_pair_s = 8e-12;
@@ -145,11 +145,11 @@ inline double preparing_seconds(const ProblemShape& problem, Precision precision
   return rates.prepared_row_s * n + rates.packed_element_s * n * d;
 }
 
-/// Whether one kernel answers all queries (FewSession), unless k is beyond few_bounds().
-inline bool few_at_once(const Plan& plan, const ProblemShape& problem, Precision precision) {
+/// Whether one kernel answers all queries (FusedSession), unless k is beyond fused_bounds().
+inline bool plans_fused(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return problem.prepared && in_codes(precision) && has_products(filter_sum_of(problem.metric)) && !problem.range &&
          problem.filter_bytes == 0 && plan.distance_type == DistanceType::f32 &&
-         is_few_shape(problem.queries.rows, problem.k, problem.corpus.rows, problem.corpus.cols);
+         has_fused_shape(problem.queries.rows, problem.k, problem.corpus.rows, problem.corpus.cols);
 }
 
 /// It returns the seconds in which what passes a filter of int8, or of tensor cores, is ranked.
@@ -194,10 +194,10 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
     return seconds + rates.scan_s + std::max(q * n * pair, bytes / rates.read_bytes_per_s) +
            q * static_cast<double>(problem.k) * rates.listed_s;
   }
-  if (few_at_once(plan, problem, precision))
-    return seconds - rates.call_s + rates.few_call_s +
+  if (plans_fused(plan, problem, precision))
+    return seconds - rates.call_s + rates.fused_call_s +
            n * static_cast<double>(filter_width(precision, problem.corpus.cols)) / rates.read_bytes_per_s +
-           q * n * rates.few_pair_s;
+           q * n * rates.fused_pair_s;
   if (!problem.prepared)
     seconds += rates.prepare_s + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
   const Sum sum = filter_sum_of(problem.metric);

@@ -339,11 +339,11 @@ class CudaSession final : public Session {
   /// Results that stay on the device cannot be read by certify: what it would find is said here.
   void write_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
     const auto lost = static_cast<std::int64_t>(counters.given_up + counters.missed);
-    const bool none = std::exchange(lost_, lost) == lost, few_words = none && bounds.all_proved != nullptr;
-    if (few_words) *bounds.all_proved = true;
-    std::fill_n(bounds.largest, few_words ? 1 : count, 0.0);
+    const bool none = std::exchange(lost_, lost) == lost, all_proved_now = none && bounds.all_proved != nullptr;
+    if (all_proved_now) *bounds.all_proved = true;
+    std::fill_n(bounds.largest, all_proved_now ? 1 : count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (none) return void(std::fill_n(bounds.verified_radius, few_words ? 0 : count, infinite));
+    if (none) return void(std::fill_n(bounds.verified_radius, all_proved_now ? 0 : count, infinite));
     device_.out(bounds.verified_radius, facts_.data() + counter_words, count * 8);
     device_.wait();
     std::replace_if(

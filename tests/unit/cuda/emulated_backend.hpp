@@ -17,10 +17,10 @@ inline std::mutex emulator;
 /// A session whose stages have the emulator for themselves, since several devices are driven from a thread each.
 class OneAtATime final : public Session {
  public:
-  /// answered_by_few: it counts the batches that the kernels for few queries answered.
-  OneAtATime(std::unique_ptr<Session> session, std::int64_t& answered_by_few)
-      : session_(std::move(session)), few_(dynamic_cast<cuda::FewSession<Device>*>(session_.get())),
-        answered_by_few_(answered_by_few) {}
+  /// answered_fused: it counts the batches that the kernels for few queries answered.
+  OneAtATime(std::unique_ptr<Session> session, std::int64_t& answered_fused)
+      : session_(std::move(session)), fused_(dynamic_cast<cuda::FusedSession<Device>*>(session_.get())),
+        answered_fused_(answered_fused) {}
   void prepare_queries(const Points& queries, const QueryRows& rows) override {
     const std::lock_guard lock(emulator);
     session_->prepare_queries(queries, rows);
@@ -44,7 +44,7 @@ class OneAtATime final : public Session {
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     const std::lock_guard lock(emulator);
     session_->finish(out, bounds);
-    if (few_ != nullptr && !few_->left_to_usual()) ++answered_by_few_;
+    if (fused_ != nullptr && !fused_->left_to_usual()) ++answered_fused_;
   }
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
     const std::lock_guard lock(emulator);
@@ -65,8 +65,8 @@ class OneAtATime final : public Session {
 
  private:
   std::unique_ptr<Session> session_;
-  const cuda::FewSession<Device>* few_;
-  std::int64_t& answered_by_few_;
+  const cuda::FusedSession<Device>* fused_;
+  std::int64_t& answered_fused_;
 };
 
 /// What of src/cuda/backend.cu and src/cuda/search/search.cu asks the driver is answered here, and nothing else.
@@ -92,7 +92,7 @@ class EmulatedBackend final : public IdleBackend, StringBackend {
 
   const StringBackend* strings() const override { return this; }
   Device& runtime() const { return device_; }
-  std::int64_t answered_by_few() const { return answered_by_few_; }
+  std::int64_t answered_fused() const { return answered_fused_; }
 
  private:
   const Facts& facts() const override { return facts_; }
@@ -136,7 +136,7 @@ class EmulatedBackend final : public IdleBackend, StringBackend {
     if (!cuda::opens(filters_, spec, plan, precision, own.get(), stats)) return nullptr;
     auto session =
         cuda::session_of(device_, spec, plan, precision, std::move(own), device_.shared_bytes, thread_pool, stats);
-    return std::make_unique<OneAtATime>(std::move(session), answered_by_few_);
+    return std::make_unique<OneAtATime>(std::move(session), answered_fused_);
   }
 
   std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric, std::int64_t, bool) const override {
@@ -162,7 +162,7 @@ class EmulatedBackend final : public IdleBackend, StringBackend {
   Facts facts_;
   mutable Device device_;
   mutable cuda::DeviceFilters<Device> filters_;
-  mutable std::int64_t answered_by_few_ = 0;
+  mutable std::int64_t answered_fused_ = 0;
 };
 
 }  // namespace emulated_search

@@ -53,7 +53,7 @@ struct Device : emulated::Device {
   int multiprocessors = 3;
   std::int64_t shared_bytes = 227 << 10;  // that a block may have
   std::int64_t packed_rows = cuda::most_packed_rows;
-  cuda::SpeculationRule speculation{.few_queries = 0};  // tests that are of guesses ask for them
+  cuda::SpeculationRule speculation{.any_k_queries = 0};  // tests that are of guesses ask for them
   Launches seen;
   bool unchecked = false;  // guesses of thresholds are not verified
 
@@ -105,7 +105,7 @@ struct Ask {
       -1;  // queries of floats lie on the device, so many elements behind what is aligned; -1: on the host
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   bool wgmma = false;  // on a device of compute capability 9.0
-  cuda::SpeculationRule speculation = {.few_queries = 0};
+  cuda::SpeculationRule speculation = {.any_k_queries = 0};
   bool unchecked = false;
   int multiprocessors = 3;
 };

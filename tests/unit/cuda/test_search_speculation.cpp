@@ -23,7 +23,7 @@ constexpr std::int64_t dims = 12, rows = 1100;
 /// Guesses of few neighbours from a small sample; most of them hold. besides: fewer make guesses that are too low, and -1000 all of them.
 constexpr double mostly = 1.5, seldom = -1, never = -1000;
 cuda::SpeculationRule guessing(double besides) {
-  return {.least_k = 3, .few_queries = 0, .deviations = besides == mostly ? 1.0 : 0.0, .rows_besides = besides};
+  return {.least_k = 3, .any_k_queries = 0, .deviations = besides == mostly ? 1.0 : 0.0, .rows_besides = besides};
 }
 
 /// The search beside the CPU's answer, of guesses that hold and of those that do not.
@@ -273,10 +273,11 @@ TEST(CudaSpeculation, SlotsThatAreTooFew) {
   // Guesses take in more rows than there are slots; and more queries are missed than are searched again at a time.
   const std::vector<float> corpus = gaussian(70, rows * dims), queries = gaussian(71, 320 * dims);
   for (const bool many : {false, true}) {
-    const Ask ask{.options = {.k = many ? 10 : 3},
-                  .slots = many ? 30 : 6,
-                  .there = !many,
-                  .speculation = {.least_k = 3, .few_queries = 0, .deviations = 0, .rows_besides = many ? never : 3.0}};
+    const Ask ask{
+        .options = {.k = many ? 10 : 3},
+        .slots = many ? 30 : 6,
+        .there = !many,
+        .speculation = {.least_k = 3, .any_k_queries = 0, .deviations = 0, .rows_besides = many ? never : 3.0}};
     KnnOptions options = ask.options;
     options.run.device = "cpu";
     const Points asked = view(queries, dims).slice(0, many ? 320 : 30);

@@ -32,14 +32,14 @@ struct Devices {
     rtx.runtime().speculation = {.least_k = 1, .least_k_of_long_rows = 1, .deviations = 0, .rows_besides = -1000};
   }
   struct Seen {
-    std::int64_t few = 0, guessed = 0, again = 0, slabs = 0, two_bytes = 0;
+    std::int64_t fused = 0, guessed = 0, again = 0, slabs = 0, two_bytes = 0;
   };
   /// Batches that the kernels for few queries answered, searches with guessed thresholds, and queries whose guess missed, so far; launches of the
   /// filter of rows of several slabs, and refinements by the second bytes of queries.
   Seen seen() const {
     Seen seen;
     for (const EmulatedBackend* one : {&h100, &a100, &rtx, &wide}) {
-      seen.few += one->answered_by_few();
+      seen.fused += one->answered_fused();
       seen.guessed += one->runtime().seen.guessed;
       seen.again += one->runtime().seen.gathered;
       seen.slabs += one->runtime().seen.slabs;
@@ -211,7 +211,7 @@ class Walk {
     type_ = metric == Metric::hamming ? DType::u8
                                       : draw_.one_of({DType::f32, DType::u8, DType::i8, DType::f16, DType::f64});
     data_ = draw_.one_of({Data::plain, Data::offset, Data::equal, Data::tails, Data::whole, Data::zeros, Data::bad});
-    // Around few_tiles tiles, a tile, and the rows that a device filters in one call, which are a run of sorted ones.
+    // Around fused_tiles tiles, a tile, and the rows that a device filters in one call, which are a run of sorted ones.
     rows_ = draw_.one_of<std::int64_t>({4097, 3969, 3968, 3967, 4095, 4096, 127, 128, 129, 1, 2, 600, 8193});
     cols_ = draw_.one_of<std::int64_t>({8, 1, 40, 63, 64, 65, 127, 128, 129});
     if (rows_ * cols_ > (sampled() ? 200000 : 600000)) cols_ = 3;
@@ -333,7 +333,7 @@ TEST_P(EveryState, HasTheBitsOfTheCpu) {
   const Devices::Seen after = devices().seen();
   // Walks that miss a way prove nothing of it.
   if (!cuda::has_products(filter_sum_of(GetParam()))) return;
-  EXPECT_GT(after.few, before.few);
+  EXPECT_GT(after.fused, before.fused);
   if (sampled()) return;
   EXPECT_GT(after.guessed, before.guessed);
   EXPECT_GT(after.again, before.again);

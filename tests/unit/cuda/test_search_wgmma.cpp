@@ -148,9 +148,9 @@ TEST(CudaWgmma, GraphsLeaveTheRowItselfOut) {
     options.search.k = 7;
     options.search.run.device = "cpu";
     const Neighbors expected = knn_graph(rows, options);
-    for (const std::int64_t few : {std::int64_t{0}, std::int64_t{1000}}) {  // thresholds proved, and guessed
+    for (const std::int64_t any_k : {std::int64_t{0}, std::int64_t{1000}}) {  // thresholds proved, and guessed
       Ask ask{.options = {.k = 7}, .slots = 90, .graph = true, .wgmma = true};
-      ask.speculation.few_queries = few;
+      ask.speculation.any_k_queries = any_k;
       const Answer got = by_device(rows, rows, ask);
       EXPECT_LE(got.used_bytes, got.planned_bytes);
       expect_same(got.result, expected);

@@ -16,8 +16,8 @@ TEST(Speculate, RanksOfASample) {
   EXPECT_EQ(fixed.rank(100, 1.0 / 16), 22);
   EXPECT_EQ((cuda::SpeculationRule{.least_k = 1, .deviations = 0, .rows_besides = -1000}).rank(100, 0.5), 1);
   const cuda::Speculation million = cuda::speculation_of(fixed, 1000, 8192, 128, 100, false, 4096);
-  EXPECT_EQ(million.few.tiles, 512);
-  EXPECT_EQ(million.few.rank, 22);
+  EXPECT_EQ(million.small_batch.tiles, 512);
+  EXPECT_EQ(million.small_batch.rank, 22);
   EXPECT_LT(million.slots, 4096);
   // Many queries have a smaller sample, and a quarter of the tiles to guess again from.
   EXPECT_FALSE(million.refines(256));
@@ -25,19 +25,20 @@ TEST(Speculate, RanksOfASample) {
   EXPECT_TRUE(million.refines(257));
   EXPECT_EQ(million.sample(257).tiles, 256);
   EXPECT_EQ(million.sample(257).rank, 15);
-  EXPECT_EQ(million.first.tiles, 2048);
-  EXPECT_EQ(million.first.rank, 50);
+  EXPECT_EQ(million.first_part.tiles, 2048);
+  EXPECT_EQ(million.first_part.rank, 50);
   EXPECT_EQ(cuda::speculation_of(fixed, 10240, 8192, 128, 1000, false, 26128).sample(10240).tiles, 512);
   EXPECT_FALSE(cuda::speculation_of(fixed, 1000, 8192, 128, 15, false, 4096).active());
   // Of few queries all lists are guessed, with slots for many more than are expected to pass.
-  const cuda::Speculation few = cuda::speculation_of(fixed, 256, 8192, 128, 1, false, 4096);
-  EXPECT_EQ(few.few.rank, 5);
-  EXPECT_GE(few.slots, 20 * few.few.rank * 8192 / few.few.tiles);
+  const cuda::Speculation batch = cuda::speculation_of(fixed, 256, 8192, 128, 1, false, 4096);
+  EXPECT_EQ(batch.small_batch.rank, 5);
+  EXPECT_GE(batch.slots, 20 * batch.small_batch.rank * 8192 / batch.small_batch.tiles);
   EXPECT_FALSE(cuda::speculation_of(fixed, 257, 8192, 128, 1, false, 4096).active());
   EXPECT_FALSE(cuda::speculation_of(fixed, 1000, 32, 128, 100, false, 4096).active());  // all rows have slots
   EXPECT_FALSE(cuda::speculation_of(fixed, 1000, 100, 128, 1000, false, 4096).active());
-  EXPECT_LE(cuda::speculation_of(fixed, 1000, 1 << 20, 128, 100, false, 1 << 20).few.tiles * cuda::groups_a_tile,
-            cuda::most_speculative_groups);
+  EXPECT_LE(
+      cuda::speculation_of(fixed, 1000, 1 << 20, 128, 100, false, 1 << 20).small_batch.tiles * cuda::groups_a_tile,
+      cuda::most_speculative_groups);
   // A longer list has more slots, and never fewer where less of the corpus is the sample.
   for (const std::int64_t tiles : {300, 8192, 1 << 17})
     for (std::int64_t k = 32; k < 4096; k += 17)

@@ -15,11 +15,12 @@ inline constexpr int block_queries = 256;            // of a block of the filter
 inline constexpr int groups_a_tile = 8;              // groups of 16 rows, whose nearest ones give a first threshold
 inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
 inline constexpr std::int64_t most_filtered_k = 1 << 15;
-// Up to so many queries, neighbours and columns are a kernel's of their own (few/search.cuh), from so many tiles on.
-inline constexpr int few_queries = 16;
-inline constexpr std::int64_t few_k = 64, few_cols = 128, few_tiles = 32;
-inline constexpr bool is_few_shape(std::int64_t queries, std::int64_t k, std::int64_t rows, std::int64_t cols) {
-  return queries <= few_queries && k >= 1 && k <= few_k && cols <= few_cols && rows > (few_tiles - 1) * tile_rows;
+// Up to so many queries, neighbours and columns are a kernel's of their own (fused/search.cuh), from so many tiles on.
+inline constexpr int fused_queries = 16;
+inline constexpr std::int64_t fused_k = 64, fused_cols = 128, fused_tiles = 32;
+inline constexpr bool has_fused_shape(std::int64_t queries, std::int64_t k, std::int64_t rows, std::int64_t cols) {
+  return queries <= fused_queries && k >= 1 && k <= fused_k && cols <= fused_cols &&
+         rows > (fused_tiles - 1) * tile_rows;
 }
 
 /// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no bank. Tensor cores read

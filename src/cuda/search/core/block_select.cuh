@@ -131,21 +131,21 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
 }
 
 /// The want-th smallest (from 1) of `count` numbers in shared memory, at least that many, some of which may be +inf: by counts of equal parts of
-/// their span, and ranks among those of one part. few: likely_few numbers of shared memory.
-inline constexpr int likely_few = 128;
+/// their span, and ranks among those of one part. in_bin: most_in_bin numbers of shared memory.
+inline constexpr int most_in_bin = 128;
 __device__ __forceinline__ float block_kth_number(const float* numbers, std::int64_t count, std::uint32_t want,
-                                                  unsigned* bins, unsigned* scratch, float* few) {
+                                                  unsigned* bins, unsigned* scratch, float* in_bin) {
   const SpanBins span = block_bins(bins, scratch, [&](const auto& take) {
     for (std::int64_t i = thread_index(); i < count; i += thread_count()) take(numbers[i]);
   });
-  unsigned bin = likely_bins - 1, rank = 0, there = likely_few + 1;
+  unsigned bin = likely_bins - 1, rank = 0, there = most_in_bin + 1;
   if (span.usable) {
     find_bin<likely_bins>(bins, want, scratch + 64);
     if (thread_index() == 0) scratch[67] = 0;
     __syncthreads();
     bin = scratch[64], rank = scratch[65], there = scratch[66];
   }
-  if (bin + 1 >= likely_bins || there > likely_few) {
+  if (bin + 1 >= likely_bins || there > most_in_bin) {
     __syncthreads();
     const std::uint32_t kth = block_kth(count, want, scratch, [&](std::int64_t i) {
       return ListWords<Packed>::ordered(static_cast<double>(numbers[i]));
@@ -153,12 +153,12 @@ __device__ __forceinline__ float block_kth_number(const float* numbers, std::int
     return static_cast<float>(ListWords<Packed>::key(static_cast<std::uint64_t>(kth) << 32));
   }
   for (std::int64_t i = thread_index(); i < count; i += thread_count())
-    if (span.bin_of(numbers[i]) == static_cast<int>(bin)) few[atomicAdd(&scratch[67], 1u)] = numbers[i];
+    if (span.bin_of(numbers[i]) == static_cast<int>(bin)) in_bin[atomicAdd(&scratch[67], 1u)] = numbers[i];
   __syncthreads();
   for (unsigned i = static_cast<unsigned>(thread_index()); i < there; i += static_cast<unsigned>(thread_count())) {
     unsigned below = 0;
-    for (unsigned j = 0; j < there; ++j) below += few[j] < few[i] || (few[j] == few[i] && j < i) ? 1u : 0u;
-    if (below + 1 == rank) scratch[68] = bits_of(few[i]);
+    for (unsigned j = 0; j < there; ++j) below += in_bin[j] < in_bin[i] || (in_bin[j] == in_bin[i] && j < i) ? 1u : 0u;
+    if (below + 1 == rank) scratch[68] = bits_of(in_bin[i]);
   }
   __syncthreads();
   return __uint_as_float(scratch[68]);

@@ -49,7 +49,7 @@ struct CudaPreparedCorpus final : PreparedCorpus {
   DeviceBuffer<float, Device> centre;
   PreparedMatrixBuffers<Device> buffers;
   Device& device;
-  // What small searches work in, kept between them by those who make it (few_session.hpp).
+  // What small searches work in, kept between them by those who make it (fused_session.hpp).
   mutable std::mutex mutex;
   mutable std::shared_ptr<void> workspaces;
 };

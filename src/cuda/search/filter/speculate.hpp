@@ -16,9 +16,9 @@ namespace vicinal::cuda {
 
 /// SpeculationRule says how a device guesses; tests have their own.
 struct SpeculationRule {
-  std::int64_t least_k = 16;                 // of fewer neighbours proved thresholds take no longer, but of
-  std::int64_t few_queries = block_queries;  // at most, for which each further launch costs
-  std::int64_t least_k_of_long_rows = 12;    // of more than a slab: parts would rank rows that are long
+  std::int64_t least_k = 16;                   // of fewer neighbours proved thresholds take no longer, but of
+  std::int64_t any_k_queries = block_queries;  // at most, for which each further launch costs
+  std::int64_t least_k_of_long_rows = 12;      // of more than a slab: parts would rank rows that are long
   // Of a binomial distribution, beyond what is expected of evenly spread rows; and rows besides, since that of few rows is lopsided. For k from 8 to
   // 1,000 the ranks are too small for about one such query in a million at most.
   double deviations = 5;
@@ -30,7 +30,7 @@ struct SpeculationRule {
   /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
   bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
     const std::int64_t least = dims > 128 ? least_k_of_long_rows : queries >= many_queries ? least_k_of_many : least_k;
-    return k >= least || queries <= few_queries;
+    return k >= least || queries <= any_k_queries;
   }
   /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {
@@ -46,14 +46,14 @@ struct SampleRank {
 };
 /// Speculation is what a batch's thresholds are guessed from.
 struct Speculation {
-  SampleRank few;  // the sample of few queries; no tiles: thresholds are proved
-  SampleRank many,
-      first;  // of many queries: the sample, and the first part of the tiles, from which thresholds are guessed again
+  SampleRank small_batch;  // the sample of few queries; no tiles: thresholds are proved
+  SampleRank large_batch;  // the sample of many queries
+  SampleRank first_part;   // of many queries: the tiles that pass first, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
   std::int64_t least_refined = 0;
-  bool active() const { return few.tiles > 0; }
-  bool refines(std::int64_t queries) const { return first.tiles > 0 && queries >= least_refined; }
-  const SampleRank& sample(std::int64_t queries) const { return refines(queries) ? many : few; }
+  bool active() const { return small_batch.tiles > 0; }
+  bool refines(std::int64_t queries) const { return first_part.tiles > 0 && queries >= least_refined; }
+  const SampleRank& sample(std::int64_t queries) const { return refines(queries) ? large_batch : small_batch; }
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
@@ -98,14 +98,15 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
     return SampleRank{};
   };
   Speculation speculation;
-  speculation.few = sample({16, 8});
+  speculation.small_batch = sample({16, 8});
   if (!speculation.active()) return {};
   speculation.slots = std::min(slots, speculative_slots(tiles, dims, k));
   speculation.least_refined = rule.least_refined;
   // Of a long list so much passes that a closer first guess is worth a larger sample.
-  speculation.many = k <= 256 ? sample({32, 16, 8}) : speculation.few;
+  speculation.large_batch = k <= 256 ? sample({32, 16, 8}) : speculation.small_batch;
   const SampleRank first = rank_of(tiles / refined_part);
-  if (first.tiles > speculation.many.tiles && first.tiles * groups_a_tile >= 8 * first.rank) speculation.first = first;
+  if (first.tiles > speculation.large_batch.tiles && first.tiles * groups_a_tile >= 8 * first.rank)
+    speculation.first_part = first;
   return speculation;
 }
 

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(most_speculative_threads) speculative_threshol
   go_between();
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
-  VICINAL_SHARED(float, few, likely_few);
+  VICINAL_SHARED(float, in_bin, most_in_bin);
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x, tiles = s.groups / groups_a_tile;
   const QuantizedQuery query = args.queries.quantized[position];
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(most_speculative_threads) speculative_threshol
   });
   __syncthreads();
   // The guess, and how many rows would pass.
-  const float kth = block_kth_number(kept, s.groups, s.rank, bins, scratch, few);
+  const float kth = block_kth_number(kept, s.groups, s.rank, bins, scratch, in_bin);
   const float distance = likely_distance(args, kth, square);
   if (!is_finite(static_cast<double>(distance))) return;
   unsigned within = 0, all = 0;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(most_refining_threads) refine_thresholds(Refin
   constexpr unsigned marks = 1 << 15;  // bits, of groups by number; those of more groups share one
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
-  VICINAL_SHARED(float, few, likely_few);
+  VICINAL_SHARED(float, in_bin, most_in_bin);
   VICINAL_SHARED(unsigned, marked, marks / 32);
   const SearchArgs& args = r.args;
   const std::int64_t position = blockIdx.x;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(most_refining_threads) refine_thresholds(Refin
   }
   for (auto i = static_cast<std::uint32_t>(thread_index()); i < marks / 32; i += threads) marked[i] = 0;
   __syncthreads();
-  const float kth = block_kth_number(kept, found, r.rank, bins, scratch, few);
+  const float kth = block_kth_number(kept, found, r.rank, bins, scratch, in_bin);
   const float distance = likely_distance(args, kth, static_cast<float>(query.square));
   unsigned alone = 0, all = 0;
   for (auto i = static_cast<std::uint32_t>(thread_index()); i < found; i += threads) {

@@ -301,32 +301,32 @@ __global__ void start_states(StartStates args) {
 /// A few queries in one launch, for a launch takes as long as what it does for them. Those of two tiles are put in order, each behind those that are smaller;
 /// a tile alone has the step of its largest in any order. Sums of double precision take a multiprocessor longer than all else, so that blocks round a few
 /// rows each where they can, and do the rest each for all.
-inline constexpr int few_threads = 512;
+inline constexpr int at_once_threads = 512;
 /// Who measures the queries: the whole device has, a warp each; each block does, eight lanes each, where they are plain; the one block does, a warp each.
-enum class FewMeasured : unsigned char { before, plainly, by_warps };
-inline constexpr int few_by_warps = 32;  // of more than these rows the whole device takes the measures
-struct PrepareFew {
+enum class MeasuredBy : unsigned char { before, plainly, by_warps };
+inline constexpr int most_by_warps = 32;  // of more than these rows the whole device takes the measures
+struct PrepareAtOnce {
   Prepare prepare;
   StartStates start;
-  FewMeasured measured = FewMeasured::before;
+  MeasuredBy measured = MeasuredBy::before;
   int rows = tile_rows;  // of a block
   bool clears = false;   // the counters, which nothing has counted yet
 };
-inline std::int64_t few_blocks_of(const PrepareFew& args) {
+inline std::int64_t at_once_blocks(const PrepareAtOnce& args) {
   return args.prepare.matrix.tiles() * (tile_rows / args.rows);
 }
 /// Rows that a block rounds.
-inline int few_rows(FewMeasured measured) { return measured == FewMeasured::by_warps ? tile_rows : 16; }
+inline int rows_a_block(MeasuredBy measured) { return measured == MeasuredBy::by_warps ? tile_rows : 16; }
 
 /// Every block finds the same of every query, and the first counts.
-__device__ __forceinline__ void measure_few(const PrepareFew& args) {
+__device__ __forceinline__ void measure_at_once(const PrepareAtOnce& args) {
   const Prepare& prepare = args.prepare;
-  static_assert(sizeof(Counters) % 8 == 0 && sizeof(Counters) / 8 <= few_threads);
+  static_assert(sizeof(Counters) % 8 == 0 && sizeof(Counters) / 8 <= at_once_threads);
   if (args.clears && blockIdx.x == 0 && thread_index() < static_cast<int>(sizeof(Counters) / 8))
     reinterpret_cast<unsigned long long*>(prepare.counters)[thread_index()] = 0;
   __syncthreads();
-  if (args.measured == FewMeasured::by_warps) return measure(prepare);
-  if (args.measured == FewMeasured::before) return;
+  if (args.measured == MeasuredBy::by_warps) return measure(prepare);
+  if (args.measured == MeasuredBy::before) return;
   const int count = static_cast<int>(prepare.matrix.count), each = thread_count() / row_lanes;
   with_type(prepare.matrix.dtype, [&](auto zero) {
     for (int from = 0; from < count; from += each) {
@@ -337,16 +337,16 @@ __device__ __forceinline__ void measure_few(const PrepareFew& args) {
   });
 }
 
-__global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew args) {
+__global__ void __launch_bounds__(at_once_threads) prepare_at_once(PrepareAtOnce args) {
   VICINAL_SHARED(int, bins, block_queries);
   VICINAL_SHARED(float, sizes, block_queries);  // in order
   VICINAL_SHARED(double, xx, tile_rows);
   VICINAL_SHARED(double, nn, tile_rows);
   VICINAL_SHARED(double, ee, tile_rows);
-  VICINAL_SHARED(float, largest, few_threads / 32);
+  VICINAL_SHARED(float, largest, at_once_threads / 32);
   go_between();
   const PreparedMatrix& matrix = args.prepare.matrix;
-  measure_few(args);
+  measure_at_once(args);
   __syncthreads();
   // The order.
   const int count = static_cast<int>(matrix.count), threads = thread_count();

@@ -130,8 +130,8 @@ class MatrixPreparer {
     PreparedMatrix& matrix = buffers.matrix;
     const std::int64_t count = points.rows, padded = padded_to_blocks(count);
     const bool lines = in_lines(precision_, model.sum),
-               few = queries && filters && count > 0 && count <= block_queries && !lines;
-    if (!few) clear_counters();
+               at_once = queries && filters && count > 0 && count <= block_queries && !lines;
+    if (!at_once) clear_counters();
     matrix.rows = dense(buffers, points);
     matrix.dtype = points.dtype;
     matrix.count = count;
@@ -150,12 +150,12 @@ class MatrixPreparer {
       // Of all chunks.
       const bool first = buffers.largest.data() == nullptr || queries;
       matrix.largest = buffers.largest.reserve(2);
-      if (first && !few) device_.zero(matrix.largest, 16);
+      if (first && !at_once) device_.zero(matrix.largest, 16);
       if (queries) {
         matrix.scales = buffers.scales.reserve(count);
         matrix.filterable = buffers.filterable.reserve(count);
         matrix.quantized = buffers.quantized.reserve(padded);
-        const bool two_bytes = !few && !lines && refines(precision_, points.dtype, points.cols) &&
+        const bool two_bytes = !at_once && !lines && refines(precision_, points.dtype, points.cols) &&
                                spec_.corpus.dtype == points.dtype && !(transform.integral > 0) && !spec_.radius &&
                                spec_.k <= most_shared_k;
         matrix.second_bytes = two_bytes ? buffers.second_bytes.reserve(padded * matrix.width) : nullptr;
@@ -177,7 +177,7 @@ class MatrixPreparer {
     // Integers are all finite, and where the transform leaves them whole their sizes matter to groups alone.
     const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8,
                whole = integers && !lines && points.dtype == spec_.corpus.dtype && transform.integral > 0;
-    if (few) return prepare_few_queries({prepare, start});
+    if (at_once) return prepare_queries_at_once({prepare, start});
     const bool measured = queries   ? true
                           : filters ? !whole || grouped
                                     : needs_norms(spec_.metric) || !(integers || checked_later);
@@ -241,15 +241,15 @@ class MatrixPreparer {
     return args.filters && args.matrix.values == nullptr && !needs_norms(args.model.metric) &&
            args.model.sum != Sum::products;
   }
-  void prepare_few_queries(PrepareFew args) {
-    args.measured = plain(args.prepare)                        ? FewMeasured::plainly
-                    : args.prepare.matrix.count > few_by_warps ? FewMeasured::before
-                                                               : FewMeasured::by_warps;
-    args.rows = few_rows(args.measured);
-    args.clears = args.measured != FewMeasured::before && std::exchange(uncleared, false);
+  void prepare_queries_at_once(PrepareAtOnce args) {
+    args.measured = plain(args.prepare)                         ? MeasuredBy::plainly
+                    : args.prepare.matrix.count > most_by_warps ? MeasuredBy::before
+                                                                : MeasuredBy::by_warps;
+    args.rows = rows_a_block(args.measured);
+    args.clears = args.measured != MeasuredBy::before && std::exchange(uncleared, false);
     clear_counters();
-    if (args.measured == FewMeasured::before) measure(args.prepare);
-    device_.launch().next(few_blocks_of(args), few_threads, 0, prepare_few, args);
+    if (args.measured == MeasuredBy::before) measure(args.prepare);
+    device_.launch().next(at_once_blocks(args), at_once_threads, 0, prepare_at_once, args);
   }
   void measure(const Prepare& args) {
     const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;

@@ -1,21 +1,21 @@
 // bounds.hpp for the kernel of few queries, which prepares queries and compares by itself: no pair may be excluded by a threshold that its own
 // canonical key sets, and the upper bound that thresholds come from is no less than that key.
 #pragma once
-#include "cuda/search/few/search.cuh"
+#include "cuda/search/fused/search.cuh"
 #include "kernels/bounds.hpp"
 
 namespace bounds {
 
-struct FewCheck {
-  Few few;
+struct FusedCheck {
+  FusedArgs fused;
   Ranking ranking;
-  int batches;  // of few_queries queries
+  int batches;  // of fused_queries queries
   Tally* tally;
 };
 
-/// The product of the bytes of a row and of a prepared query, as few_multiply has it.
+/// The product of the bytes of a row and of a prepared query, as fused_multiply has it.
 template <int slab>
-__device__ inline int few_product(const Few& f, const FewShared& shared, std::int64_t position, int which) {
+__device__ inline int fused_product(const FusedArgs& f, const FusedShared& shared, std::int64_t position, int which) {
   const auto* const row = reinterpret_cast<const unsigned char*>(f.rows.bytes) + position * slab;
   const unsigned char* const query = shared.lines + which * slab;
   int sum = 0;
@@ -29,44 +29,45 @@ __device__ inline int few_product(const Few& f, const FewShared& shared, std::in
   return sum;
 }
 
-/// The queries of a block, as few_begin prepares them.
+/// The queries of a block, as fused_begin prepares them.
 template <int slab>
-__device__ inline void few_queries_of(const Few& f, const FewShared& shared) {
+__device__ inline void fused_queries_of(const FusedArgs& f, const FusedShared& shared) {
   if (thread_index() == 0) *shared.counters = {};
   __syncthreads();
-  for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
-  few_round_all<slab>(f, shared);
+  for (int which = warp_index(); which < f.count; which += fused_warps) fused_measure<slab>(f, which, shared);
+  fused_round_all<slab>(f, shared);
 }
 
 /// Whether the kernel keeps a pair whose key is a query's k-th, and bounds that key.
 template <int slab>
-__device__ inline bool few_keeps(const Few& f, const FewShared& shared, int which, std::int64_t position, double key) {
+__device__ inline bool fused_keeps(const FusedArgs& f, const FusedShared& shared, int which, std::int64_t position,
+                                   double key) {
   const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
   const QuantizedQuery& query = shared.queries[which].quantized;
-  const int product = few_product<slab>(f, shared, position, which);
-  const auto upper = static_cast<double>(few_upper(f, shared, which, static_cast<std::uint32_t>(position), product));
+  const int product = fused_product<slab>(f, shared, position, which);
+  const auto upper = static_cast<double>(fused_upper(f, shared, which, static_cast<std::uint32_t>(position), product));
   if (is_finite(upper) && static_cast<double>(up32(value_of_upper(f.model, upper, query.scale))) < key) return false;
   const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(
       coeffs_of_query(f.model, theta_of_key(f.model, key, query.scale), query.square, query.norms));
-  const float inverse = few_inverse(shared, tile.quick_inverse);
+  const float inverse = fused_inverse(shared, tile.quick_inverse);
   return quick_bias(tile.terms[position % tile_rows], inverse) + product >=
-         few_threshold(coeffs, tile.e, tile.n, inverse);
+         fused_threshold(coeffs, tile.e, tile.n, inverse);
 }
 
 /// A block takes a batch and every so manieth rows, a warp some queries of it.
 template <int slab>
-__global__ void __launch_bounds__(few_block_threads, 1) check_few(FewCheck c) {
+__global__ void __launch_bounds__(fused_block_threads, 1) check_fused(FusedCheck c) {
   const int batch = static_cast<int>(blockIdx.x) % c.batches, part = static_cast<int>(blockIdx.x) / c.batches,
             parts = static_cast<int>(gridDim.x) / c.batches;
-  const std::int64_t dims = c.few.rows.dims, count = c.few.rows.count;
-  Few f = c.few;
-  f.queries = static_cast<const unsigned char*>(f.queries) + batch * few_queries * dims * 4;
-  const FewShared shared(dynamic_shared<unsigned char>(), few_memory(slab));
-  few_queries_of<slab>(f, shared);
+  const std::int64_t dims = c.fused.rows.dims, count = c.fused.rows.count;
+  FusedArgs f = c.fused;
+  f.queries = static_cast<const unsigned char*>(f.queries) + batch * fused_queries * dims * 4;
+  const FusedShared shared(dynamic_shared<unsigned char>(), fused_memory(slab));
+  fused_queries_of<slab>(f, shared);
   unsigned pairs = 0, wrong = 0;
-  for (int which = warp_index(); which < few_queries; which += few_warps) {
+  for (int which = warp_index(); which < fused_queries; which += fused_warps) {
     if (!shared.queries[which].fit) continue;
-    const std::int64_t asked = std::int64_t{batch} * few_queries + which;
+    const std::int64_t asked = std::int64_t{batch} * fused_queries + which;
     for (std::int64_t from = std::int64_t{part} * rows_at_once; from < count;
          from += std::int64_t{parts} * rows_at_once) {
       std::int64_t rows[rows_at_once], queries[rows_at_once];
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(few_block_threads, 1) check_few(FewCheck c) {
       if (lane_index() % (32 / rows_at_once) != 0 || position >= count) continue;
       ++pairs;
       const double key = folded_key(c.ranking, value_of_sum(c.ranking, total, asked, f.rows.order[position]));
-      if (!is_finite(key) || few_keeps<slab>(f, shared, which, position, key)) continue;
+      if (!is_finite(key) || fused_keeps<slab>(f, shared, which, position, key)) continue;
       ++wrong;
       c.tally->first_query = static_cast<unsigned long long>(asked);
       c.tally->first_row = f.rows.order[position];
@@ -94,9 +95,9 @@ __global__ void __launch_bounds__(few_block_threads, 1) check_few(FewCheck c) {
 
 /// All pairs of rows in f32 and whole batches of queries; nothing where these kernels do not take the rows.
 template <class Device>
-void check_few_queries(Device& device, const Points& corpus, const Points& queries, Metric metric,
-                       ThreadPool& thread_pool, Tally& tally) {
-  if (corpus.cols > few_cols || !has_products(filter_sum_of(metric))) return;
+void check_fused_queries(Device& device, const Points& corpus, const Points& queries, Metric metric,
+                         ThreadPool& thread_pool, Tally& tally) {
+  if (corpus.cols > fused_cols || !has_products(filter_sum_of(metric))) return;
   const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
   DeviceBuffer<Counters, Device> counters(device);
   device.zero(counters.reserve(1), sizeof(Counters));
@@ -113,24 +114,24 @@ void check_few_queries(Device& device, const Points& corpus, const Points& queri
                 {.states = states.reserve(padded_to_blocks(queries.rows))});
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
-  FewCheck c{.few = {.rows = rows.matrix,
-                     .queries = asked.matrix.rows,
-                     .count = few_queries,
-                     .model = model,
-                     .transform = transform,
-                     .visits = {},
-                     .state = {}},
-             .ranking = {.rows = rows.matrix,
-                         .queries = asked.matrix,
-                         .metric = metric,
-                         .type = spec.type,
-                         .counters = counters.data()},
-             .batches = static_cast<int>(queries.rows / few_queries),
-             .tally = sum.data()};
+  FusedCheck c{.fused = {.rows = rows.matrix,
+                         .queries = asked.matrix.rows,
+                         .count = fused_queries,
+                         .model = model,
+                         .transform = transform,
+                         .visits = {},
+                         .state = {}},
+               .ranking = {.rows = rows.matrix,
+                           .queries = asked.matrix,
+                           .metric = metric,
+                           .type = spec.type,
+                           .counters = counters.data()},
+               .batches = static_cast<int>(queries.rows / fused_queries),
+               .tally = sum.data()};
   const bool narrow = rows.matrix.width == 64;
   const std::int64_t parts = (device.multiprocessors + c.batches - 1) / c.batches;
-  device.launch()(parts * c.batches, few_block_threads, few_memory(narrow ? 64 : 128).all,
-                  narrow ? check_few<64> : check_few<128>, c);
+  device.launch()(parts * c.batches, fused_block_threads, fused_memory(narrow ? 64 : 128).all,
+                  narrow ? check_fused<64> : check_fused<128>, c);
   const unsigned long long before = tally.pairs;
   device.out(&tally, sum.data(), sizeof tally);
   device.wait();

@@ -5,32 +5,33 @@
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/differences.cuh"
 #include "cuda/ptx/mma.cuh"
-#include "cuda/search/few/bounds.cuh"
 #include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/search/fused/bounds.cuh"
 
 namespace vicinal::cuda {
 
 /// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large as that of a query that is not there.
-__device__ __forceinline__ int few_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
+__device__ __forceinline__ int fused_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
   return coeffs.base > -static_cast<float>(infinite) ? quick_threshold(coeffs, e, n, inverse) : 0x7fffffff;
 }
 /// 1 / unit of a tile, by which biases and thresholds are made. tile_inverse: 1 / step of its rows.
-__device__ __forceinline__ float few_inverse(const FewShared& shared, float tile_inverse) {
+__device__ __forceinline__ float fused_inverse(const FusedShared& shared, float tile_inverse) {
   return static_cast<float>(shared.counters->inverse) * tile_inverse;
 }
 
 /// The pieces of the block's tiles that a warp takes, and the copies that bring them, some ahead.
 template <int slab>
-class FewPieces {
+class FusedPieces {
  public:
-  __device__ FewPieces(const Few& f, const FewShared& shared) : f_(f), shared_(shared) {
+  __device__ FusedPieces(const FusedArgs& f, const FusedShared& shared) : f_(f), shared_(shared) {
     const auto tiles = static_cast<std::uint32_t>(f.rows.tiles()), blocks = static_cast<std::uint32_t>(f.blocks);
-    all_ = (tiles - static_cast<std::uint32_t>(blockIdx.x) + blocks - 1) / blocks * few_pieces;
+    all_ = (tiles - static_cast<std::uint32_t>(blockIdx.x) + blocks - 1) / blocks * fused_pieces;
   }
   /// Asks for the first pieces, and has the next tiles brought nearer, while there are no queries yet.
   __device__ __forceinline__ void start() {
-    for (int stage = 0; stage < few_stages - 1; ++stage) ask(stage);
-    const std::uint32_t piece = static_cast<std::uint32_t>(few_warps * (few_stages - 1) + warp_index() * few_pieces);
+    for (int stage = 0; stage < fused_stages - 1; ++stage) ask(stage);
+    const std::uint32_t piece =
+        static_cast<std::uint32_t>(fused_warps * (fused_stages - 1) + warp_index() * fused_pieces);
     if (lane_index() != 0 || piece >= all_) return;
     const std::int64_t tile = tile_of(piece);
     prefetch_bulk(f_.rows.bytes + tile * tile_rows * slab, tile_rows * slab);
@@ -38,84 +39,84 @@ class FewPieces {
   }
   /// The next piece, which is there; false where there is none.
   __device__ __forceinline__ bool next() {
-    wait_for_copies<few_stages - 2>();
+    wait_for_copies<fused_stages - 2>();
     __syncwarp();
-    slot_ = warp_index() * few_stages + turn_ % few_stages;
+    slot_ = warp_index() * fused_stages + turn_ % fused_stages;
     number_ = shared_.claimed[slot_];
-    if (number_ == few_none) return false;
-    ask(turn_ + few_stages - 1);
+    if (number_ == fused_none) return false;
+    ask(turn_ + fused_stages - 1);
     ++turn_;
     return true;
   }
   /// Pieces that were taken.
   __device__ __forceinline__ int turn() const { return turn_; }
   __device__ __forceinline__ unsigned char* rows() const {
-    return shared_.pieces + static_cast<std::int64_t>(slot_) * few_piece_rows * slab;
+    return shared_.pieces + static_cast<std::int64_t>(slot_) * fused_piece_rows * slab;
   }
-  __device__ __forceinline__ const FewPieceFacts& facts() const { return shared_.facts[slot_]; }
+  __device__ __forceinline__ const FusedPieceFacts& facts() const { return shared_.facts[slot_]; }
   /// Its place among the block's.
   __device__ __forceinline__ std::uint32_t number() const { return number_; }
   /// How many the block has.
   __device__ __forceinline__ std::uint32_t all() const { return all_; }
   /// The position of a piece's first row.
   __device__ __forceinline__ std::uint32_t position(std::uint32_t piece) const {
-    return tile_of(piece) * tile_rows + piece % few_pieces * few_piece_rows;
+    return tile_of(piece) * tile_rows + piece % fused_pieces * fused_piece_rows;
   }
 
  private:
   /// Visits::at() of the block's tile, without a division: products stay below 2^53.
   __device__ __forceinline__ std::uint32_t tile_of(std::uint32_t piece) const {
     const std::int64_t count = f_.visits.count,
-                       at = (blockIdx.x + std::int64_t{piece / few_pieces} * f_.blocks) * f_.visits.step;
+                       at = (blockIdx.x + std::int64_t{piece / fused_pieces} * f_.blocks) * f_.visits.step;
     std::int64_t left = at - static_cast<std::int64_t>(static_cast<double>(at) * f_.per_count) * count;
     left = left < 0 ? left + count : left;
     return static_cast<std::uint32_t>(left >= count ? left - count : left);
   }
   /// Takes a piece and asks for its rows and facts.
   __device__ __forceinline__ void ask(int turn) {
-    const int slot = warp_index() * few_stages + turn % few_stages;
+    const int slot = warp_index() * fused_stages + turn % fused_stages;
     unsigned piece = 0;
     random_delay();
     if (lane_index() == 0) piece = atomicAdd(&shared_.counters->next, 1u);
     piece = __shfl_sync(all_lanes, piece, 0);
-    const std::int64_t tile = piece < all_ ? tile_of(piece) : 0, part = piece % few_pieces;
-    if (lane_index() == 0) shared_.claimed[slot] = piece < all_ ? piece : few_none;
+    const std::int64_t tile = piece < all_ ? tile_of(piece) : 0, part = piece % fused_pieces;
+    if (lane_index() == 0) shared_.claimed[slot] = piece < all_ ? piece : fused_none;
     if (piece < all_) {
       const auto* from = reinterpret_cast<const unsigned char*>(f_.rows.bytes + tile * tile_rows * slab) +
-                         part * few_piece_rows * slab;
-      unsigned char* const to = shared_.pieces + static_cast<std::int64_t>(slot) * few_piece_rows * slab;
+                         part * fused_piece_rows * slab;
+      unsigned char* const to = shared_.pieces + static_cast<std::int64_t>(slot) * fused_piece_rows * slab;
 #pragma unroll
-      for (int i = 0; i < few_piece_rows * slab; i += 32 * 16)
+      for (int i = 0; i < fused_piece_rows * slab; i += 32 * 16)
         copy_16(to + i + lane_index() * 16, from + i + lane_index() * 16);
-      constexpr int terms = few_piece_rows * 4 / 16, all = static_cast<int>(sizeof(FewPieceFacts)) / 16;
+      constexpr int terms = fused_piece_rows * 4 / 16, all = static_cast<int>(sizeof(FusedPieceFacts)) / 16;
       const auto* metadata = reinterpret_cast<const unsigned char*>(f_.rows.tile_metadata + tile);
       if (lane_index() < all)
         copy_16(reinterpret_cast<unsigned char*>(shared_.facts + slot) + lane_index() * 16,
-                lane_index() < terms ? metadata + part * few_piece_rows * 4 + lane_index() * 16
+                lane_index() < terms ? metadata + part * fused_piece_rows * 4 + lane_index() * 16
                                      : metadata + offsetof(TileMetadata, inverse) + (lane_index() - terms) * 16);
     }
     commit_copies();
   }
 
-  const Few& f_;
-  const FewShared& shared_;
+  const FusedArgs& f_;
+  const FusedShared& shared_;
   std::uint32_t all_, number_ = 0;
   int turn_ = 0, slot_ = 0;
 };
 
 /// The sums of a piece's rows and 8 queries a group, as mma.sync lays them out, each with its row's bias.
 template <int groups>
-struct FewSums {
+struct FusedSums {
   int biases[2][2];  // of rows lane / 4, and others 8, 16 and 24 beyond
   int sums[2][groups][4];
   int most[groups][2];  // of each of the lane's queries
 
   static __device__ __forceinline__ int row(int m, int h) { return 16 * m + 8 * h + lane_index() / 4; }
 };
-/// queries: their operands; inverse: few_inverse().
+/// queries: their operands; inverse: fused_inverse().
 template <int slab, int groups>
-__device__ __forceinline__ void few_multiply(FewSums<groups>& s, unsigned char* piece, const FewPieceFacts& facts,
-                                             float inverse, const std::uint32_t (&queries)[slab / 32][4]) {
+__device__ __forceinline__ void fused_multiply(FusedSums<groups>& s, unsigned char* piece, const FusedPieceFacts& facts,
+                                               float inverse, const std::uint32_t (&queries)[slab / 32][4]) {
   const int lane = lane_index();
 #pragma unroll
   for (int m = 0; m < 2; ++m)
@@ -146,25 +147,25 @@ __device__ __forceinline__ void few_multiply(FewSums<groups>& s, unsigned char* 
 
 /// The rows that look nearest of those that a lane saw: their t over the queries' step, positions and products.
 template <int groups>
-struct FewNearest {
+struct FusedNearest {
   float t[groups][2];
   std::uint32_t position[groups][2];
   int products[groups][2];
 
   /// queries: that there are; nothing is near to others.
-  __device__ __forceinline__ explicit FewNearest(int queries) {
+  __device__ __forceinline__ explicit FusedNearest(int queries) {
 #pragma unroll
     for (int g = 0; g < groups; ++g)
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const bool there = 8 * g + 2 * (lane_index() % 4) + c < queries;
         t[g][c] = there ? static_cast<float>(infinite) : -static_cast<float>(infinite);
-        position[g][c] = few_none;
+        position[g][c] = fused_none;
         products[g][c] = 0;
       }
   }
   /// It looks at a piece's sums. first: the position of its first row.
-  __device__ __forceinline__ void see(const FewSums<groups>& s, float step, std::uint32_t first) {
+  __device__ __forceinline__ void see(const FusedSums<groups>& s, float step, std::uint32_t first) {
 #pragma unroll
     for (int g = 0; g < groups; ++g)
 #pragma unroll
@@ -185,7 +186,7 @@ struct FewNearest {
       }
   }
   /// Tells the block, by a warp: of each four lanes with the same queries, the nearest.
-  __device__ __forceinline__ void tell(const FewShared& shared) const {
+  __device__ __forceinline__ void tell(const FusedShared& shared) const {
 #pragma unroll
     for (int g = 0; g < groups; ++g)
 #pragma unroll
@@ -203,42 +204,42 @@ struct FewNearest {
         }
         const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 2 + lane_index() / 4;
         if (lane_index() < 8)
-          *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place]) = word;
+          *static_cast<volatile unsigned long long*>(&shared.nearest[which * fused_places + place]) = word;
       }
   }
 };
 
 /// A row that no threshold excludes is a candidate of the block.
-__device__ __forceinline__ void few_find(const FewShared& shared, const FewPair& one) {
+__device__ __forceinline__ void fused_find(const FusedShared& shared, const FusedPair& one) {
   const unsigned slot = atomicAdd(&shared.counters->found, 1u);
-  if (slot < few_found) shared.found[slot] = one;
+  if (slot < fused_found) shared.found[slot] = one;
 }
 
 /// Tests a piece's rows.
 template <int groups>
-__device__ __forceinline__ void few_test(const Few& f, const FewShared& shared, const FewSums<groups>& s,
-                                         const FewPieceFacts& facts, float inverse, std::uint32_t position) {
+__device__ __forceinline__ void fused_test(const FusedArgs& f, const FusedShared& shared, const FusedSums<groups>& s,
+                                           const FusedPieceFacts& facts, float inverse, std::uint32_t position) {
 #pragma unroll
   for (int g = 0; g < groups; ++g)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       const int which = 8 * g + 2 * (lane_index() % 4) + c,
-                threshold = few_threshold(shared.coeffs[which], facts.e, facts.n, inverse);
+                threshold = fused_threshold(shared.coeffs[which], facts.e, facts.n, inverse);
       if (s.most[g][c] < threshold) continue;
 #pragma unroll
       for (int m = 0; m < 2; ++m)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const std::uint32_t at = position + static_cast<std::uint32_t>(s.row(m, h));
-          if (s.sums[m][g][2 * h + c] >= threshold && at < f.rows.count) few_find(shared, {f.rows.order[at], which});
+          if (s.sums[m][g][2 * h + c] >= threshold && at < f.rows.count) fused_find(shared, {f.rows.order[at], which});
         }
     }
 }
 
 /// Writes down the largest sum of each query in a piece that is tested later, and what it will be tested by.
 template <int groups>
-__device__ __forceinline__ void few_put_off(const FewShared& shared, const FewSums<groups>& s,
-                                            const FewPieceFacts& facts, std::uint32_t number) {
+__device__ __forceinline__ void fused_put_off(const FusedShared& shared, const FusedSums<groups>& s,
+                                              const FusedPieceFacts& facts, std::uint32_t number) {
   int largest[groups][2];
 #pragma unroll
   for (int g = 0; g < groups; ++g)
@@ -262,8 +263,8 @@ __device__ __forceinline__ void few_put_off(const FewShared& shared, const FewSu
 
 /// The lane's row of a piece against a query whose threshold the piece's largest sum reaches; by a warp, from memory. position: of the row.
 template <int slab>
-__device__ __forceinline__ void few_test_again(const Few& f, const FewShared& shared, std::uint32_t position, int which,
-                                               const FewLimits& limits) {
+__device__ __forceinline__ void fused_test_again(const FusedArgs& f, const FusedShared& shared, std::uint32_t position,
+                                                 int which, const FusedLimits& limits) {
   const auto* const row = reinterpret_cast<const unsigned char*>(f.rows.bytes) + std::int64_t{position} * slab;
   const unsigned char* const query = shared.lines + which * slab;
   uint4 chunks[slab / 16];
@@ -272,7 +273,7 @@ __device__ __forceinline__ void few_test_again(const Few& f, const FewShared& sh
     chunks[i] = *reinterpret_cast<const uint4*>(row + swizzled_chunk(slab, lane_index(), i) * 16);
   const float term = f.rows.tile_metadata[position / tile_rows].terms[position % tile_rows];
   const std::uint32_t number = position < f.rows.count ? f.rows.order[position] : 0;  // comes with the others
-  const float inverse = few_inverse(shared, limits.quick_inverse);
+  const float inverse = fused_inverse(shared, limits.quick_inverse);
   unsigned products = 0;
 #pragma unroll
   for (int i = 0; i < slab / 16; ++i) {
@@ -283,77 +284,78 @@ __device__ __forceinline__ void few_test_again(const Few& f, const FewShared& sh
     products = add_byte_products<true>(chunks[i].w, of_query.w, products);
   }
   if (quick_bias(term, inverse) + static_cast<int>(products) >=
-          few_threshold(shared.coeffs[which], limits.e, limits.n, inverse) &&
+          fused_threshold(shared.coeffs[which], limits.e, limits.n, inverse) &&
       position < f.rows.count)
-    few_find(shared, {number, which});
+    fused_find(shared, {number, which});
 }
 
 /// Tests what was put off, when thresholds are there; by a block.
 template <int slab, int groups>
-__device__ __forceinline__ void few_make_up(const Few& f, const FewShared& shared, const FewPieces<slab>& pieces) {
-  constexpr int queries = 8 * groups, most = few_first_pieces(groups), each = few_largest / few_block_threads;
+__device__ __forceinline__ void fused_make_up(const FusedArgs& f, const FusedShared& shared,
+                                              const FusedPieces<slab>& pieces) {
+  constexpr int queries = 8 * groups, most = fused_first_pieces(groups), each = fused_largest / fused_block_threads;
   const int count = queries * (static_cast<int>(pieces.all()) < most ? static_cast<int>(pieces.all()) : most);
   unsigned reaches = 0;  // a bit for each of the thread's sums
 #pragma unroll
   for (int i = 0; i < each; ++i) {
-    const int at = i * few_block_threads + thread_index();
+    const int at = i * fused_block_threads + thread_index();
     if (at >= count) break;
-    const FewLimits limits = shared.limits[at / queries];
+    const FusedLimits limits = shared.limits[at / queries];
     const int threshold =
-        few_threshold(shared.coeffs[at % queries], limits.e, limits.n, few_inverse(shared, limits.quick_inverse));
+        fused_threshold(shared.coeffs[at % queries], limits.e, limits.n, fused_inverse(shared, limits.quick_inverse));
     if (shared.largest[at] >= threshold) reaches |= 1u << i;
   }
   __syncthreads();  // then the sums' memory has the numbers of those that reach
   for (; reaches != 0; reaches &= reaches - 1)
     shared.largest[atomicAdd(&shared.counters->reached, 1u)] =
-        (__ffs(static_cast<int>(reaches)) - 1) * few_block_threads + thread_index();
+        (__ffs(static_cast<int>(reaches)) - 1) * fused_block_threads + thread_index();
   __syncthreads();
   const auto reached = static_cast<int>(shared.counters->reached);
-  for (int i = warp_index(); i < reached; i += few_warps) {
+  for (int i = warp_index(); i < reached; i += fused_warps) {
     // With too many candidates queries go another way.
     const unsigned found = *static_cast<const volatile unsigned*>(&shared.counters->found);
-    if (__any_sync(all_lanes, found > few_found)) return;
+    if (__any_sync(all_lanes, found > fused_found)) return;
     const int at = shared.largest[i];
     const auto piece = static_cast<std::uint32_t>(at / queries);
-    few_test_again<slab>(f, shared, pieces.position(piece) + static_cast<std::uint32_t>(lane_index()), at % queries,
-                         shared.limits[piece]);
+    fused_test_again<slab>(f, shared, pieces.position(piece) + static_cast<std::uint32_t>(lane_index()), at % queries,
+                           shared.limits[piece]);
   }
 }
 
 /// New thresholds of the queries that the warp has.
-__device__ __forceinline__ void few_update_own(const Few& f, const FewShared& shared, bool waits) {
-  for (int which = warp_index(); which < f.count; which += few_warps)
-    if (shared.queries[which].fit) few_update(f, shared, which, waits);
+__device__ __forceinline__ void fused_update_own(const FusedArgs& f, const FusedShared& shared, bool waits) {
+  for (int which = warp_index(); which < f.count; which += fused_warps)
+    if (shared.queries[which].fit) fused_update(f, shared, which, waits);
 }
 
 /// The pieces of the block's tiles, by a warp.
 template <int slab, int groups>
-__device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared, FewPieces<slab>& pieces,
-                                           const std::uint32_t (&queries)[slab / 32][4]) {
-  FewNearest<groups> nearest(f.count);
-  FewSums<groups> s;
+__device__ __forceinline__ void fused_stream(const FusedArgs& f, const FusedShared& shared, FusedPieces<slab>& pieces,
+                                             const std::uint32_t (&queries)[slab / 32][4]) {
+  FusedNearest<groups> nearest(f.count);
+  FusedSums<groups> s;
   bool there = pieces.next();
-  for (; there && pieces.number() < few_first_pieces(groups); there = pieces.next()) {
-    const FewPieceFacts& facts = pieces.facts();
-    few_multiply<slab, groups>(s, pieces.rows(), facts, few_inverse(shared, facts.quick_inverse), queries);
+  for (; there && pieces.number() < fused_first_pieces(groups); there = pieces.next()) {
+    const FusedPieceFacts& facts = pieces.facts();
+    fused_multiply<slab, groups>(s, pieces.rows(), facts, fused_inverse(shared, facts.quick_inverse), queries);
     nearest.see(s, facts.step, pieces.position(pieces.number()));
-    few_put_off<groups>(shared, s, facts, pieces.number());
+    fused_put_off<groups>(shared, s, facts, pieces.number());
   }
   nearest.tell(shared);
   __syncthreads();
-  few_update_own(f, shared, true);
+  fused_update_own(f, shared, true);
   __syncthreads();
-  few_make_up<slab, groups>(f, shared, pieces);
+  fused_make_up<slab, groups>(f, shared, pieces);
   for (int due = 3 * pieces.turn(); there; there = pieces.next()) {
-    const FewPieceFacts& facts = pieces.facts();
-    const float inverse = few_inverse(shared, facts.quick_inverse);
+    const FusedPieceFacts& facts = pieces.facts();
+    const float inverse = fused_inverse(shared, facts.quick_inverse);
     const std::uint32_t position = pieces.position(pieces.number());
-    few_multiply<slab, groups>(s, pieces.rows(), facts, inverse, queries);
+    fused_multiply<slab, groups>(s, pieces.rows(), facts, inverse, queries);
     nearest.see(s, facts.step, position);
-    few_test<groups>(f, shared, s, facts, inverse, position);
+    fused_test<groups>(f, shared, s, facts, inverse, position);
     if (pieces.turn() < due) continue;
     nearest.tell(shared);
-    few_update_own(f, shared, false);
+    fused_update_own(f, shared, false);
     due = 3 * due;
   }
 }

@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "cuda/device/device.hpp"
-#include "cuda/search/few/few.hpp"
+#include "cuda/search/fused/fused.hpp"
 
 namespace vicinal::cuda {
 
 /// The memory of one call: some 160 KB on the device, and what the host and the device both reach.
 template <class Device>
-class FewWorkspace {
+class FusedWorkspace {
  public:
-  explicit FewWorkspace(Device& device)
+  explicit FusedWorkspace(Device& device)
       : device_(device), device_bytes_(device, layout().all), shared_(device.take_shared(shared_layout().all)) {
     std::byte* const at = device_bytes_.data();
     const Layout l = layout();
-    // As the last block of few_search leaves it.
+    // As the last block of fused_search leaves it.
     std::vector<std::byte> first(static_cast<std::size_t>(l.words));
     std::memset(first.data(), 0xff, static_cast<std::size_t>(l.counts));
     device.in(at, first.data(), l.words);
@@ -33,34 +33,34 @@ class FewWorkspace {
               .candidates = reinterpret_cast<unsigned long long*>(at + l.candidates),
               .words = reinterpret_cast<std::uint64_t*>(at + l.words)};
   }
-  ~FewWorkspace() { device_.give_shared(shared_); }
-  FewWorkspace(const FewWorkspace&) = delete;
-  FewWorkspace& operator=(const FewWorkspace&) = delete;
+  ~FusedWorkspace() { device_.give_shared(shared_); }
+  FusedWorkspace(const FusedWorkspace&) = delete;
+  FusedWorkspace& operator=(const FusedWorkspace&) = delete;
 
-  const FewState& state() const noexcept { return state_; }
+  const FusedState& state() const noexcept { return state_; }
   std::byte* device_queries() const noexcept { return device_bytes_.data() + layout().queries; }
   std::int64_t bytes() const noexcept { return device_bytes_.bytes(); }
   // That both reach.
   std::int64_t* ids() const noexcept { return reinterpret_cast<std::int64_t*>(shared_); }
   float* distances() const noexcept { return reinterpret_cast<float*>(shared_ + shared_layout().distances); }
-  FewFacts* facts() const noexcept { return reinterpret_cast<FewFacts*>(shared_ + shared_layout().facts); }
+  FusedFacts* facts() const noexcept { return reinterpret_cast<FusedFacts*>(shared_ + shared_layout().facts); }
   std::byte* host_queries() const noexcept { return shared_ + shared_layout().queries; }
 
  private:
   struct Layout {
     std::int64_t radius, counts, flags, ended, largest, candidates, words, queries, all;
   };
-  static constexpr std::int64_t query_bytes = few_queries * few_cols * 8;
+  static constexpr std::int64_t query_bytes = fused_queries * fused_cols * 8;
   static constexpr Layout layout() noexcept {
     Layout l{};
-    l.radius = few_queries * few_blocks * 4;
-    l.counts = l.radius + few_queries * 4;
-    l.flags = l.counts + few_queries * 4;
-    l.ended = l.flags + few_queries * 4;
+    l.radius = fused_queries * fused_blocks * 4;
+    l.counts = l.radius + fused_queries * 4;
+    l.flags = l.counts + fused_queries * 4;
+    l.ended = l.flags + fused_queries * 4;
     l.largest = l.ended + 16;
-    l.candidates = l.largest + few_queries * 8;
+    l.candidates = l.largest + fused_queries * 8;
     l.words = l.candidates + 16;
-    l.queries = l.words + std::int64_t{few_queries} * few_words * 8;
+    l.queries = l.words + std::int64_t{fused_queries} * fused_words * 8;
     l.all = l.queries + query_bytes;
     return l;
   }
@@ -69,9 +69,9 @@ class FewWorkspace {
   };
   static constexpr SharedLayout shared_layout() noexcept {
     SharedLayout l{};
-    l.distances = few_queries * few_k * 8;
-    l.facts = l.distances + few_queries * few_k * 4;
-    l.queries = l.facts + few_queries * static_cast<std::int64_t>(sizeof(FewFacts));
+    l.distances = fused_queries * fused_k * 8;
+    l.facts = l.distances + fused_queries * fused_k * 4;
+    l.queries = l.facts + fused_queries * static_cast<std::int64_t>(sizeof(FusedFacts));
     l.all = l.queries + query_bytes;
     return l;
   }
@@ -79,15 +79,15 @@ class FewWorkspace {
   Device& device_;
   DeviceBuffer<std::byte, Device> device_bytes_;
   std::byte* shared_;
-  FewState state_;
+  FusedState state_;
 };
 
 /// Workspaces that no call has at the moment. Calls of several threads have one each, of which `most` stay.
 template <class Device>
-class FewWorkspaces {
+class FusedWorkspaces {
  public:
-  explicit FewWorkspaces(Device& device) : device_(device) {}
-  using Taken = std::unique_ptr<FewWorkspace<Device>>;
+  explicit FusedWorkspaces(Device& device) : device_(device) {}
+  using Taken = std::unique_ptr<FusedWorkspace<Device>>;
 
   Taken take() {
     {
@@ -98,7 +98,7 @@ class FewWorkspaces {
         return taken;
       }
     }
-    return std::make_unique<FewWorkspace<Device>>(device_);
+    return std::make_unique<FusedWorkspace<Device>>(device_);
   }
   /// After a call that has ended; one that failed keeps its workspace to itself, which may not be as it was.
   void give(Taken taken) {

@@ -1,43 +1,44 @@
 // A few queries are prepared by every block for itself: checked, measured and rounded as prepare/ does it for many, by other steps, which the proof
 // allows. What prepare/ treats specially is left to it.
 #pragma once
-#include "cuda/search/few/few.hpp"
+#include "cuda/search/fused/fused.hpp"
 #include "cuda/search/prepare/measure.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int few_each = static_cast<int>(few_cols / 32);  // elements of a lane
+inline constexpr int fused_each = static_cast<int>(fused_cols / 32);  // elements of a lane
 
 /// A block's shared memory, by its parts.
-struct FewShared {
+struct FusedShared {
   unsigned char *pieces, *lines;
-  FewPieceFacts* facts;
+  FusedPieceFacts* facts;
   double* values;
-  FewQuery* queries;
+  FusedQuery* queries;
   ThresholdCoeffsF32* coeffs;
   std::uint32_t* known;  // the key bound behind coeffs, as an ordered float
   unsigned long long*
-      nearest;  // of each query few_places: the row that looks nearest of those that some lanes saw, its position and its products
+      nearest;  // of each query fused_places: the row that looks nearest of those that some lanes saw, its position and its products
   int* largest;  // of each of the block's first pieces and each query: the largest sum
-  FewLimits* limits;
-  FewPair* found;
+  FusedLimits* limits;
+  FusedPair* found;
   std::uint32_t* claimed;  // of each warp and stage, which piece it is
-  FewCounters* counters;
+  FusedCounters* counters;
 
-  __device__ FewShared(unsigned char* base, const FewMemory& m)
-      : pieces(base), lines(base + m.lines), facts(reinterpret_cast<FewPieceFacts*>(base + m.facts)),
-        values(reinterpret_cast<double*>(base + m.values)), queries(reinterpret_cast<FewQuery*>(base + m.queries)),
+  __device__ FusedShared(unsigned char* base, const FusedMemory& m)
+      : pieces(base), lines(base + m.lines), facts(reinterpret_cast<FusedPieceFacts*>(base + m.facts)),
+        values(reinterpret_cast<double*>(base + m.values)), queries(reinterpret_cast<FusedQuery*>(base + m.queries)),
         coeffs(reinterpret_cast<ThresholdCoeffsF32*>(base + m.coeffs)),
         known(reinterpret_cast<std::uint32_t*>(base + m.known)),
         nearest(reinterpret_cast<unsigned long long*>(base + m.nearest)),
-        largest(reinterpret_cast<int*>(base + m.largest)), limits(reinterpret_cast<FewLimits*>(base + m.limits)),
-        found(reinterpret_cast<FewPair*>(base + m.found)), claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
-        counters(reinterpret_cast<FewCounters*>(base + m.counters)) {}
+        largest(reinterpret_cast<int*>(base + m.largest)), limits(reinterpret_cast<FusedLimits*>(base + m.limits)),
+        found(reinterpret_cast<FusedPair*>(base + m.found)),
+        claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
+        counters(reinterpret_cast<FusedCounters*>(base + m.counters)) {}
 };
 
 /// What a query's elements are mapped by, and whether these kernels may take it; by a warp. x: the lane's elements.
-__device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each], double first, FewQuery& query,
-                                        RowMap& map) {
+__device__ __forceinline__ bool fused_map(const FusedArgs& f, const double (&x)[fused_each], double first,
+                                          FusedQuery& query, RowMap& map) {
   const Metric metric = f.model.metric;
   const bool norms = needs_norms(metric);
   const double reference = metric == Metric::cosine ? 0.0 : first;
@@ -45,7 +46,7 @@ __device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each
   bool finite = true, same = true;
   double largest = 0, sum = 0;
 #pragma unroll
-  for (int j = 0; j < few_each; ++j) {
+  for (int j = 0; j < fused_each; ++j) {
     if (lane_index() + 32 * j >= f.rows.dims) break;
     finite = finite && is_finite(x[j]);
     same = same && x[j] == reference;
@@ -64,7 +65,7 @@ __device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each
       map.shift = self / static_cast<double>(f.rows.dims);
       double squares = 0;
 #pragma unroll
-      for (int j = 0; j < few_each; ++j)
+      for (int j = 0; j < fused_each; ++j)
         if (lane_index() + 32 * j < f.rows.dims) squares = fma(x[j] - map.shift, x[j] - map.shift, squares);
       self = lanes_joined(squares, Plus{});
     }
@@ -85,21 +86,21 @@ __device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each
 /// Query `which` of the call as far as it does not depend on the others: its elements and their map, whether these kernels may take it, and its
 /// largest element in the filter's form; by a warp. slab: elements from a query to the next.
 template <int slab>
-__device__ __forceinline__ void few_measure(const Few& f, int which, const FewShared& shared) {
+__device__ __forceinline__ void fused_measure(const FusedArgs& f, int which, const FusedShared& shared) {
   const std::int64_t dims = f.rows.dims, base = which * dims;
-  FewQuery query;
-  double x[few_each];
+  FusedQuery query;
+  double x[fused_each];
 #pragma unroll
-  for (int j = 0; j < few_each; ++j) {
+  for (int j = 0; j < fused_each; ++j) {
     const int col = lane_index() + 32 * j;
     x[j] = col < dims ? element(f.queries, f.query_type, base + col) : 0;
   }
   RowMap map{};
-  query.fit = few_map(f, x, element(f.queries, f.query_type, base), query, map);
+  query.fit = fused_map(f, x, element(f.queries, f.query_type, base), query, map);
   query.factor = map.factor;
   double size = 0;
 #pragma unroll
-  for (int j = 0; j < few_each; ++j) {
+  for (int j = 0; j < fused_each; ++j) {
     const int col = lane_index() + 32 * j;
     if (col >= dims) break;
     const double value = f.model.metric == Metric::correlation ? x[j] - map.shift : x[j];
@@ -115,7 +116,7 @@ __device__ __forceinline__ void few_measure(const Few& f, int which, const FewSh
 }
 
 /// The step of all queries, from the largest element of all.
-__device__ __forceinline__ double few_step(const Few& f, const FewShared& shared) {
+__device__ __forceinline__ double fused_step(const FusedArgs& f, const FusedShared& shared) {
   const float whole = __uint_as_float(shared.counters->size);
   const bool integral =
       f.transform.integral > 0 && static_cast<double>(whole) <= f.transform.integral * 128 * (1 + 0x1p-20);
@@ -123,16 +124,16 @@ __device__ __forceinline__ double few_step(const Few& f, const FewShared& shared
   return integral ? f.transform.integral : static_cast<double>(rounded);
 }
 
-/// The query's line in multiples of the step, and what rounding took; by a warp, after few_measure of all. slab: bytes of a line; inverse: 1 / step.
+/// The query's line in multiples of the step, and what rounding took; by a warp, after fused_measure of all. slab: bytes of a line; inverse: 1 / step.
 template <int slab>
-__device__ __forceinline__ void few_round(const Few& f, int which, double step, double inverse,
-                                          const FewShared& shared) {
+__device__ __forceinline__ void fused_round(const FusedArgs& f, int which, double step, double inverse,
+                                            const FusedShared& shared) {
   const std::int64_t dims = f.rows.dims;
-  FewQuery& query = shared.queries[which];
+  FusedQuery& query = shared.queries[which];
   const double factor = query.factor;
   double xx = 0, nn = 0, ee = 0;
 #pragma unroll
-  for (int j = 0; j < few_each; ++j) {
+  for (int j = 0; j < fused_each; ++j) {
     const int col = lane_index() + 32 * j;
     if (col >= slab) break;
     double n = 0;
@@ -156,25 +157,25 @@ __device__ __forceinline__ void few_round(const Few& f, int which, double step, 
   const bool fit = query.fit && is_finite(static_cast<double>(row_term(f.model, sums, norms)));
   __syncwarp();
   if (lane_index() != 0) return;
-  shared.known[which] = few_none;
+  shared.known[which] = fused_none;
   shared.coeffs[which] = {fit ? static_cast<float>(infinite) : -static_cast<float>(infinite), 0, 0};
   query.quantized.norms = norms;
   query.quantized.square = sums.nn;
   query.quantized.filterable = query.fit = fit;
 }
 
-/// The lines of all queries and the step that they share; by a block, after few_measure of all.
+/// The lines of all queries and the step that they share; by a block, after fused_measure of all.
 template <int slab>
-__device__ __forceinline__ void few_round_all(const Few& f, const FewShared& shared) {
+__device__ __forceinline__ void fused_round_all(const FusedArgs& f, const FusedShared& shared) {
   __syncthreads();
-  const double step = few_step(f, shared), inverse = 1 / step;
+  const double step = fused_step(f, shared), inverse = 1 / step;
   if (thread_index() == 0) {
     shared.counters->step = static_cast<float>(step);
     shared.counters->inverse = inverse / int8_unit(f.model.sum, 1, 1);
   }
-  for (int which = warp_index(); which < few_queries; which += few_warps) {
+  for (int which = warp_index(); which < fused_queries; which += fused_warps) {
     if (which < f.count) {
-      few_round<slab>(f, which, step, inverse, shared);
+      fused_round<slab>(f, which, step, inverse, shared);
       continue;
     }
     for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/search/few/search.cuh"
-#include "cuda/search/few/workspace.hpp"
+#include "cuda/search/fused/search.cuh"
+#include "cuda/search/fused/workspace.hpp"
 #include "cuda/search/output/results.hpp"
 #include "cuda/search/session.hpp"
 
@@ -17,21 +17,21 @@ namespace vicinal::cuda {
 
 /// Whether a search against a kept corpus is one of few queries, short lists and narrow rows, of whose rows all may answer.
 template <SearchDeviceRuntime Device>
-bool is_few(const Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
-            const CudaPreparedCorpus<Device>* kept, std::int64_t shared_bytes) {
+bool runs_fused(const Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+                const CudaPreparedCorpus<Device>* kept, std::int64_t shared_bytes) {
   return kept != nullptr && kept->packed && precision == Precision::int8 && has_products(filter_sum_of(spec.metric)) &&
-         !spec.radius && is_few_shape(plan.query_batch, spec.k, spec.corpus.rows, spec.corpus.cols) &&
+         !spec.radius && has_fused_shape(plan.query_batch, spec.k, spec.corpus.rows, spec.corpus.cols) &&
          spec.type == DistanceType::f32 && !wide_words(spec.type, spec.corpus.rows, device.packed_rows) &&
          spec.filter.all() && !spec.filter.only_self() && kept->transform.usable &&
-         few_bounds(kept->buffers.matrix.tiles(), device.multiprocessors) >= spec.k &&
-         few_memory(128).all <= shared_bytes;
+         fused_bounds(kept->buffers.matrix.tiles(), device.multiprocessors) >= spec.k &&
+         fused_memory(128).all <= shared_bytes;
 }
 
 template <SearchDeviceRuntime Device>
-class FewSession final : public Session {
+class FusedSession final : public Session {
  public:
-  FewSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
-             std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
+  FusedSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+               std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
       : device_(device), spec_(spec), plan_(plan), precision_(precision), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats) {}
 
@@ -60,10 +60,10 @@ class FewSession final : public Session {
   bool left_to_usual() const noexcept { return usual_.has_value(); }
 
  private:
-  FewWorkspaces<Device>& workspaces() const {
+  FusedWorkspaces<Device>& workspaces() const {
     const std::lock_guard lock(kept_->mutex);
-    if (!kept_->workspaces) kept_->workspaces = std::make_shared<FewWorkspaces<Device>>(kept_->device);
-    return *static_cast<FewWorkspaces<Device>*>(kept_->workspaces.get());
+    if (!kept_->workspaces) kept_->workspaces = std::make_shared<FusedWorkspaces<Device>>(kept_->device);
+    return *static_cast<FusedWorkspaces<Device>*>(kept_->workspaces.get());
   }
   Session& usual() {
     if (!usual_) usual_.emplace(device_, spec_, plan_, precision_, kept_, thread_pool_, stats_);
@@ -71,7 +71,7 @@ class FewSession final : public Session {
   }
 
   /// The queries dense on the device; null where the usual session has words for them.
-  const void* queries_there(const FewWorkspace<Device>& space) {
+  const void* queries_there(const FusedWorkspace<Device>& space) {
     const auto count = static_cast<std::int64_t>(numbers_.size()),
                size = static_cast<std::int64_t>(dtype_size(queries_.dtype)), row = queries_.cols * size;
     const Points asked = queries_.slice(numbers_.front(), count);
@@ -89,7 +89,7 @@ class FewSession final : public Session {
   /// False where a query is not proved, or not one of these kernels'.
   bool answered(const NeighborsView& out, const BoundsView& bounds) {
     const auto count = static_cast<std::int64_t>(numbers_.size());
-    if (!numbers_.adjacent() || count > few_queries || out.k != spec_.k || out.counts != nullptr) return false;
+    if (!numbers_.adjacent() || count > fused_queries || out.k != spec_.k || out.counts != nullptr) return false;
     thread_pool_.poll(0);
     auto space = workspaces().take();
     const void* const queries = queries_there(*space);
@@ -98,12 +98,12 @@ class FewSession final : public Session {
       return false;
     }
     const bool there = device_.holds(out.ids);
-    Few few = args(*space, queries);
+    FusedArgs fused = args(*space, queries);
     if (there) {
-      few.ids = out.ids + numbers_.front() * out.k;
-      few.distances = static_cast<float*>(out.distances) + numbers_.front() * out.k;
+      fused.ids = out.ids + numbers_.front() * out.k;
+      fused.distances = static_cast<float*>(out.distances) + numbers_.front() * out.k;
     }
-    launch(few);
+    launch(fused);
     device_.wait();
     const bool proved = report(space->facts(), bounds, there);
     if (proved && !there) {
@@ -118,38 +118,38 @@ class FewSession final : public Session {
     return true;
   }
 
-  Few args(const FewWorkspace<Device>& space, const void* queries) const {
+  FusedArgs args(const FusedWorkspace<Device>& space, const void* queries) const {
     const PreparedMatrix& rows = kept_->buffers.matrix;
-    Few few{.rows = rows,
-            .queries = queries,
-            .query_type = queries_.dtype,
-            .count = static_cast<int>(numbers_.size()),
-            .model = model_of(spec_.metric, spec_.type, spec_.corpus.cols, kept_->transform.scale, precision_),
-            .transform = kept_->transform,
-            .visits = visits_of(rows.tiles()),
-            .state = space.state()};
-    few.per_count = 1 / static_cast<double>(few.visits.count);
-    few.k = static_cast<int>(spec_.k);
-    few.blocks =
-        static_cast<int>(std::min<std::int64_t>({rows.tiles(), std::int64_t{device_.multiprocessors}, few_blocks}));
-    few.first_id = spec_.first_id;
-    few.ids = space.ids();
-    few.distances = space.distances();
-    few.facts = space.facts();
-    return few;
+    FusedArgs fused{.rows = rows,
+                    .queries = queries,
+                    .query_type = queries_.dtype,
+                    .count = static_cast<int>(numbers_.size()),
+                    .model = model_of(spec_.metric, spec_.type, spec_.corpus.cols, kept_->transform.scale, precision_),
+                    .transform = kept_->transform,
+                    .visits = visits_of(rows.tiles()),
+                    .state = space.state()};
+    fused.per_count = 1 / static_cast<double>(fused.visits.count);
+    fused.k = static_cast<int>(spec_.k);
+    fused.blocks =
+        static_cast<int>(std::min<std::int64_t>({rows.tiles(), std::int64_t{device_.multiprocessors}, fused_blocks}));
+    fused.first_id = spec_.first_id;
+    fused.ids = space.ids();
+    fused.distances = space.distances();
+    fused.facts = space.facts();
+    return fused;
   }
 
-  void launch(const Few& few) {
-    const bool narrow = few.rows.width == 64, one = few.count <= 8;
-    const auto kernel =
-        narrow ? (one ? few_search<64, 1> : few_search<64, 2>) : (one ? few_search<128, 1> : few_search<128, 2>);
-    device_.launch()(few.blocks, few_block_threads, few_memory(narrow ? 64 : 128).all, kernel, few);
+  void launch(const FusedArgs& fused) {
+    const bool narrow = fused.rows.width == 64, one = fused.count <= 8;
+    const auto kernel = narrow ? (one ? fused_search<64, 1> : fused_search<64, 2>)
+                               : (one ? fused_search<128, 1> : fused_search<128, 2>);
+    device_.launch()(fused.blocks, fused_block_threads, fused_memory(narrow ? 64 : 128).all, kernel, fused);
   }
 
   /// What certify asks of each query, and the counts; false where a flag is set. there: the answer is, where certify does not see it.
-  bool report(const FewFacts* facts, const BoundsView& bounds, bool there) {
+  bool report(const FusedFacts* facts, const BoundsView& bounds, bool there) {
     const std::size_t count = numbers_.size();
-    if (std::any_of(facts, facts + count, [](const FewFacts& one) { return one.flags != 0; })) return false;
+    if (std::any_of(facts, facts + count, [](const FusedFacts& one) { return one.flags != 0; })) return false;
     for (std::size_t i = 0; i < count; ++i) {
       bounds.verified_radius[i] = there ? infinite : facts[i].verified_radius;
       bounds.largest[i] = facts[i].largest;

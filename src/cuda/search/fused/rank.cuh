@@ -1,15 +1,15 @@
-// The candidates of a block that are left at the end of few_search (search.cuh): they are ranked by canonical distance and go to the queries' lists.
+// The candidates of a block that are left at the end of fused_search (search.cuh): they are ranked by canonical distance and go to the queries' lists.
 #pragma once
-#include "cuda/search/few/bounds.cuh"
+#include "cuda/search/fused/bounds.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
 
 /// Lanes of the canonical sums of some pairs of row and query.
 template <Sum sum, int each>
-__device__ __forceinline__ void few_lanes(const Few& f, const double* const (&values)[each],
-                                          const std::int64_t (&rows)[each], const double (&shifts)[each],
-                                          double (&lists)[each]) {
+__device__ __forceinline__ void fused_lanes(const FusedArgs& f, const double* const (&values)[each],
+                                            const std::int64_t (&rows)[each], const double (&shifts)[each],
+                                            double (&lists)[each]) {
   with_elements(f.rows, [&](auto load) {
     for (int i = lane_index(); i < f.rows.dims; i += 32) {
       double r[each];
@@ -22,7 +22,8 @@ __device__ __forceinline__ void few_lanes(const Few& f, const double* const (&va
 }
 
 /// A row's key for a query goes to the query's list, where the answer may hold it. Keys that are looked at again are the usual kernels'.
-__device__ __forceinline__ void few_append(const Few& f, const FewShared& shared, const FewPair& pair, double sum) {
+__device__ __forceinline__ void fused_append(const FusedArgs& f, const FusedShared& shared, const FusedPair& pair,
+                                             double sum) {
   const Metric metric = f.model.metric;
   double value;
   if (needs_norms(metric)) {
@@ -34,36 +35,37 @@ __device__ __forceinline__ void few_append(const Few& f, const FewShared& shared
   const double rounded = static_cast<double>(static_cast<float>(value)), key = descending(metric) ? -rounded : rounded;
   const bool nothing = key == 0 && (descending(metric) || bits_of(value) != 0),
              small = key != 0 && fabs(key) < 0x1p-126;
-  if (!is_finite(key) || nothing || small) atomicOr(&f.state.flags[pair.query], static_cast<unsigned>(few_odd));
+  if (!is_finite(key) || nothing || small) atomicOr(&f.state.flags[pair.query], static_cast<unsigned>(fused_odd));
   const std::uint32_t ordered = ListWords<Packed>::ordered(key);
   if (ordered > shared.known[pair.query]) return;
   const unsigned at = atomicAdd(&f.state.counts[pair.query], 1u);
-  if (at < few_words) f.state.words[pair.query * few_words + static_cast<int>(at)] = Packed::make(ordered, pair.row);
+  if (at < fused_words)
+    f.state.words[pair.query * fused_words + static_cast<int>(at)] = Packed::make(ordered, pair.row);
 }
 
 /// Canonical distances of the block's candidates, four a warp at a time.
-__device__ __forceinline__ void few_rank(const Few& f, const FewShared& shared, int slab) {
-  const FewPair* const pairs = shared.found;
-  const unsigned count = shared.counters->found < few_found ? shared.counters->found : few_found;
+__device__ __forceinline__ void fused_rank(const FusedArgs& f, const FusedShared& shared, int slab) {
+  const FusedPair* const pairs = shared.found;
+  const unsigned count = shared.counters->found < fused_found ? shared.counters->found : fused_found;
   constexpr int each = rows_at_once;
   const Sum sum = sum_of(f.model.metric);
-  for (unsigned from = static_cast<unsigned>(warp_index()) * each; from < count; from += few_warps * each) {
+  for (unsigned from = static_cast<unsigned>(warp_index()) * each; from < count; from += fused_warps * each) {
     const double* values[each];
     std::int64_t rows[each];
     double shifts[each], lists[each];
 #pragma unroll
     for (int j = 0; j < each; ++j) {
-      const FewPair pair = pairs[from + static_cast<unsigned>(j) < count ? from + static_cast<unsigned>(j) : from];
+      const FusedPair pair = pairs[from + static_cast<unsigned>(j) < count ? from + static_cast<unsigned>(j) : from];
       values[j] = shared.values + pair.query * slab;
       rows[j] = static_cast<std::int64_t>(pair.row) * f.rows.dims;
       shifts[j] = f.model.metric == Metric::correlation ? f.rows.mean[pair.row] : 0.0;
       lists[j] = 0;
     }
-    if (sum == Sum::squares) few_lanes<Sum::squares>(f, values, rows, shifts, lists);
-    else few_lanes<Sum::products>(f, values, rows, shifts, lists);
+    if (sum == Sum::squares) fused_lanes<Sum::squares>(f, values, rows, shifts, lists);
+    else fused_lanes<Sum::products>(f, values, rows, shifts, lists);
     const double total = lists_joined(lists, Plus{});
     const unsigned which = from + static_cast<unsigned>(lane_index() / (32 / each));
-    if (lane_index() % (32 / each) == 0 && which < count) few_append(f, shared, pairs[which], total);
+    if (lane_index() % (32 / each) == 0 && which < count) fused_append(f, shared, pairs[which], total);
   }
 }
 
