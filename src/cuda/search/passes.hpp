@@ -43,15 +43,15 @@ class FilterPasses {
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
                        LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
     f.first = 0;
-    if (speculation.refines(count)) {
+    if (speculation.reestimates(count)) {
       f.last = speculation.first_part.tiles;
       run<false>(f, true);
       ask(f);
-      const std::int64_t room = refined_room(args.capacity);
+      const std::int64_t room = reestimate_room(args.capacity);
       device_.launch()(
-          count, refining_threads(speculation.first_part.rank), room * static_cast<std::int64_t>(sizeof(float)),
-          refine_thresholds,
-          RefinedThresholds{
+          count, reestimate_threads(speculation.first_part.rank), room * static_cast<std::int64_t>(sizeof(float)),
+          reestimate_thresholds,
+          ReestimatedThresholds{
               .args = args, .rank = static_cast<std::uint32_t>(speculation.first_part.rank), .room = room});
       f.first = f.last;
     }

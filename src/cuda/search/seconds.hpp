@@ -165,7 +165,7 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
     return q *
            ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) + rates.neighbor_element_s * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
-  const bool refined = !in_memory && refines(precision, problem.corpus.dtype, problem.corpus.cols);
+  const bool refined = !in_memory && has_second_bytes(precision, problem.corpus.dtype, problem.corpus.cols);
   return q * ((refined    ? rates.refined_query_s
                : size > 1 ? rates.guessed_query_s
                           : 0.0) +

@@ -17,7 +17,7 @@ using namespace vicinal;
 
 /// What a search launched, of what tells how it went.
 struct Launches {
-  std::int64_t guessed = 0, refined = 0, proved = 0,
+  std::int64_t guessed = 0, reestimated = 0, proved = 0,
                gathered = 0;  // thresholds of a sample or of a first part, and rows of queries that were searched again
   std::int64_t slabs = 0, two_bytes = 0;  // filters of rows of several slabs, and refinements of what they left
 };
@@ -33,7 +33,7 @@ struct Device : emulated::Device {
         fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
       if constexpr (std::is_same_v<Args, cuda::InitialThresholds>) ++device->seen.proved;
       if constexpr (std::is_same_v<Args, cuda::SpeculativeThresholds>) ++device->seen.guessed;
-      if constexpr (std::is_same_v<Args, cuda::RefinedThresholds>) ++device->seen.refined;
+      if constexpr (std::is_same_v<Args, cuda::ReestimatedThresholds>) ++device->seen.reestimated;
       if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
       if constexpr (std::is_same_v<Args, cuda::Filter>)
         device->seen.slabs +=

@@ -107,19 +107,19 @@ TEST(CudaSpeculation, AFirstPartOfTheTilesRefinesGuesses) {
               .wgmma = wgmma,
               .speculation = guessing(besides)};
       const Points asked = view(queries, dims).slice(0, wgmma ? 130 : 9);
-      ask.speculation.least_refined = 3;
-      const Answer refined = by_device(view(corpus, dims), asked, ask);
-      EXPECT_EQ(refined.launches.guessed, 1);
-      EXPECT_EQ(refined.launches.refined, 1);
-      EXPECT_LE(refined.used_bytes, refined.planned_bytes);
+      ask.speculation.least_reestimated = 3;
+      const Answer reestimated = by_device(view(corpus, dims), asked, ask);
+      EXPECT_EQ(reestimated.launches.guessed, 1);
+      EXPECT_EQ(reestimated.launches.reestimated, 1);
+      EXPECT_LE(reestimated.used_bytes, reestimated.planned_bytes);
       KnnOptions options = ask.options;
       options.run.device = "cpu";
-      expect_same(refined.result, knn(view(corpus, dims), asked, options));
+      expect_same(reestimated.result, knn(view(corpus, dims), asked, options));
       if (besides != mostly) continue;
-      ask.speculation.least_refined = 1000;
+      ask.speculation.least_reestimated = 1000;
       const Answer once = by_device(view(corpus, dims), asked, ask);
-      EXPECT_EQ(once.launches.refined, 0);
-      expect_same(refined.result, once.result);
+      EXPECT_EQ(once.launches.reestimated, 0);
+      expect_same(reestimated.result, once.result);
     }
   // A graph leaves the row itself out, and rows that may answer are some of all.
   GraphOptions graph;
@@ -127,16 +127,16 @@ TEST(CudaSpeculation, AFirstPartOfTheTilesRefinesGuesses) {
   graph.search.run.device = "cpu";
   const Points nodes = view(corpus, dims).slice(0, 1300);
   Ask ask{.options = {.k = 4}, .slots = 200, .graph = true, .speculation = guessing(seldom)};
-  ask.speculation.least_refined = 3;
+  ask.speculation.least_reestimated = 3;
   const Answer got = by_device(nodes, nodes.slice(0, 1300), ask);
-  EXPECT_EQ(got.launches.refined, 1);
+  EXPECT_EQ(got.launches.reestimated, 1);
   expect_same(got.result, knn_graph(nodes, graph));
 }
 
 TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
   // Fifty rows with distances sqrt(i), each in a tile of its own, or all in three groups of 16.
   constexpr std::int64_t count = 50, rank = 20;
-  const auto refined = [&](bool apart, std::uint32_t found, double before, bool overflowed = false) {
+  const auto reestimated = [&](bool apart, std::uint32_t found, double before, bool overflowed = false) {
     std::vector<cuda::TileMetadata> tiles(count);
     cuda::QuantizedQuery query{.norms = {}, .square = 100, .scale = 1};
     cuda::QueryState state;
@@ -160,16 +160,16 @@ TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {
     args.counts = &found;
     args.capacity = 64;
     Device device;
-    device.launch()(1, cuda::refining_threads(rank), 64 * 4, cuda::refine_thresholds, {args, rank, 64});
+    device.launch()(1, cuda::reestimate_threads(rank), 64 * 4, cuda::reestimate_thresholds, {args, rank, 64});
     return state.threshold_key;
   };
-  EXPECT_NEAR(refined(true, count, infinite), std::sqrt(19.0), 1e-6);
-  EXPECT_NEAR(refined(true, count, 5.0), std::sqrt(19.0), 1e-6);
-  EXPECT_EQ(refined(true, count, 4.0), 4.0);  // it never grows
-  EXPECT_EQ(refined(true, rank - 1, 5.0), 5.0);
-  EXPECT_EQ(refined(true, 65, 5.0), 5.0);  // more than slots hold
-  EXPECT_EQ(refined(true, count, 5.0, true), 5.0);
-  EXPECT_EQ(refined(false, count, 5.0), 5.0);
+  EXPECT_NEAR(reestimated(true, count, infinite), std::sqrt(19.0), 1e-6);
+  EXPECT_NEAR(reestimated(true, count, 5.0), std::sqrt(19.0), 1e-6);
+  EXPECT_EQ(reestimated(true, count, 4.0), 4.0);  // it never grows
+  EXPECT_EQ(reestimated(true, rank - 1, 5.0), 5.0);
+  EXPECT_EQ(reestimated(true, 65, 5.0), 5.0);  // more than slots hold
+  EXPECT_EQ(reestimated(true, count, 5.0, true), 5.0);
+  EXPECT_EQ(reestimated(false, count, 5.0), 5.0);
 }
 
 TEST(CudaSpeculation, ManyQueriesAreGuessedSooner) {

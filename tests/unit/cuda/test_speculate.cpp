@@ -20,9 +20,9 @@ TEST(Speculate, RanksOfASample) {
   EXPECT_EQ(million.small_batch.rank, 22);
   EXPECT_LT(million.slots, 4096);
   // Many queries have a smaller sample, and a quarter of the tiles to guess again from.
-  EXPECT_FALSE(million.refines(256));
+  EXPECT_FALSE(million.reestimates(256));
   EXPECT_EQ(million.sample(256).tiles, 512);
-  EXPECT_TRUE(million.refines(257));
+  EXPECT_TRUE(million.reestimates(257));
   EXPECT_EQ(million.sample(257).tiles, 256);
   EXPECT_EQ(million.sample(257).rank, 15);
   EXPECT_EQ(million.first_part.tiles, 2048);

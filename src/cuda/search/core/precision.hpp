@@ -125,7 +125,7 @@ inline BoundModel model_of(Metric metric, DistanceType type, std::int64_t dims, 
 
 /// Whether rows of this type that the first bytes do not exclude are refined with the queries' second bytes before they are ranked: rows of
 /// more than a slab, four times as long as their bytes.
-constexpr bool refines(Precision precision, DType dtype, std::int64_t dims) {
+constexpr bool has_second_bytes(Precision precision, DType dtype, std::int64_t dims) {
   return precision == Precision::int8 && dtype == DType::f32 && dims > 128;
 }
 

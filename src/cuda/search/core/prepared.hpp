@@ -87,7 +87,7 @@ inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric 
   if (needs_norms(metric)) total += count * 16;
   if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 18) + 4096 * (count / 8192 + 129);
   if (queries) total += (values ? count * dims * 8 : 0) + padded * 80;
-  if (queries && refines(precision, shape.dtype, dims))
+  if (queries && has_second_bytes(precision, shape.dtype, dims))
     total += padded * (filter_width(precision, dims) + static_cast<std::int64_t>(sizeof(QuantizedQuery)));
   return total;
 }

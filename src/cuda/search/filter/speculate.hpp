@@ -23,7 +23,7 @@ struct SpeculationRule {
   // 1,000 the ranks are too small for about one such query in a million at most.
   double deviations = 5;
   double rows_besides = 3;
-  std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
+  std::int64_t least_reestimated = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
   std::int64_t least_k_of_many = 8,
                many_queries = 4096;  // of so many, parts rank long enough for guesses to pay sooner
 
@@ -50,15 +50,15 @@ struct Speculation {
   SampleRank large_batch;  // the sample of many queries
   SampleRank first_part;   // of many queries: the tiles that pass first, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
-  std::int64_t least_refined = 0;
+  std::int64_t least_reestimated = 0;
   bool active() const { return small_batch.tiles > 0; }
-  bool refines(std::int64_t queries) const { return first_part.tiles > 0 && queries >= least_refined; }
-  const SampleRank& sample(std::int64_t queries) const { return refines(queries) ? large_batch : small_batch; }
+  bool reestimates(std::int64_t queries) const { return first_part.tiles > 0 && queries >= least_reestimated; }
+  const SampleRank& sample(std::int64_t queries) const { return reestimates(queries) ? large_batch : small_batch; }
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
 inline constexpr std::int64_t least_speculative_slots = 3072;   // so many take little memory
-inline constexpr std::int64_t refined_part = 4;  // a quarter of the tiles passes before guesses are refined
+inline constexpr std::int64_t reestimate_part = 4;  // a quarter of the tiles passes before thresholds are guessed again
 
 /// The slots of a query for `k` neighbours, and for one more: twice what is expected to pass, on average. It grows with k. Quantization errors let
 /// more rows pass than are within the threshold, and the more the more columns there are: factors were measured on Gaussian rows.
@@ -101,10 +101,10 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   speculation.small_batch = sample({16, 8});
   if (!speculation.active()) return {};
   speculation.slots = std::min(slots, speculative_slots(tiles, dims, k));
-  speculation.least_refined = rule.least_refined;
+  speculation.least_reestimated = rule.least_reestimated;
   // Of a long list so much passes that a closer first guess is worth a larger sample.
   speculation.large_batch = k <= 256 ? sample({32, 16, 8}) : speculation.small_batch;
-  const SampleRank first = rank_of(tiles / refined_part);
+  const SampleRank first = rank_of(tiles / reestimate_part);
   if (first.tiles > speculation.large_batch.tiles && first.tiles * groups_a_tile >= 8 * first.rank)
     speculation.first_part = first;
   return speculation;

@@ -130,19 +130,19 @@ __global__ void leave_to_proof(LeaveToProof l) {
 }
 
 /// When a first part of the tiles has passed, slots hold all of its rows that may be within the threshold so far.
-struct RefinedThresholds {
+struct ReestimatedThresholds {
   SearchArgs args;
   std::uint32_t rank;  // of what passed, that the threshold becomes
   std::int64_t room;   // numbers that shared memory has room for
 };
-inline constexpr int most_refining_threads = 128;
-inline int refining_threads(std::int64_t rank) { return rank <= 128 ? 64 : most_refining_threads; }
+inline constexpr int most_reestimate_threads = 128;
+inline int reestimate_threads(std::int64_t rank) { return rank <= 128 ? 64 : most_reestimate_threads; }
 /// So many slots of a query are looked at: it has that many of a quarter of the rows where twice what is expected passes.
-inline std::int64_t refined_room(std::int64_t capacity) { return std::min<std::int64_t>(capacity / 2, 1 << 14); }
+inline std::int64_t reestimate_room(std::int64_t capacity) { return std::min<std::int64_t>(capacity / 2, 1 << 14); }
 
 /// The threshold of a query becomes what looks as far as the rank-th of its slots. Where many of those nearer ones share groups of 16 rows, the part
 /// is no fair sample: near rows lie together, and the threshold stays.
-__global__ void __launch_bounds__(most_refining_threads) refine_thresholds(RefinedThresholds r) {
+__global__ void __launch_bounds__(most_reestimate_threads) reestimate_thresholds(ReestimatedThresholds r) {
   constexpr unsigned marks = 1 << 15;  // bits, of groups by number; those of more groups share one
   VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);

@@ -155,7 +155,7 @@ class MatrixPreparer {
         matrix.scales = buffers.scales.reserve(count);
         matrix.filterable = buffers.filterable.reserve(count);
         matrix.quantized = buffers.quantized.reserve(padded);
-        const bool two_bytes = !at_once && !lines && refines(precision_, points.dtype, points.cols) &&
+        const bool two_bytes = !at_once && !lines && has_second_bytes(precision_, points.dtype, points.cols) &&
                                spec_.corpus.dtype == points.dtype && !(transform.integral > 0) && !spec_.radius &&
                                spec_.k <= most_shared_k;
         matrix.second_bytes = two_bytes ? buffers.second_bytes.reserve(padded * matrix.width) : nullptr;
