@@ -8,6 +8,7 @@
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/filter/speculate.hpp"
+#include "cuda/search/fused/shape.hpp"
 
 namespace vicinal::cuda {
 

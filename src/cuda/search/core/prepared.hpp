@@ -6,7 +6,7 @@
 #include "backend/search.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
-#include "cuda/search/core/args.hpp"
+#include "cuda/search/core/matrix.hpp"
 #include "cuda/search/core/precision.hpp"
 
 namespace vicinal::cuda {

@@ -10,6 +10,7 @@
 #include <initializer_list>
 
 #include "core/both.hpp"
+#include "core/precision.hpp"
 #include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {

@@ -5,6 +5,7 @@
 
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/filter/filter.cuh"
+#include "cuda/search/fused/shape.hpp"
 
 namespace vicinal::cuda {
 
