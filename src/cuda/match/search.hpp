@@ -143,7 +143,7 @@ class MatchSearch {
 
   /// Takes memory for the results of each pair, and lists the units of work.
   void reserve_results(Batch& batch) {
-    std::int64_t rows_there = 0, columns_there = 0;
+    std::int64_t rows_on_device = 0, columns_on_device = 0;
     for (const std::int64_t number : batch.numbers) {
       const auto [a, b] = spec_.pairs[static_cast<std::size_t>(number)];
       const auto blocks = static_cast<std::int32_t>(blocks_of(rows(a)));
@@ -151,12 +151,12 @@ class MatchSearch {
         batch.units.push_back({static_cast<std::int32_t>(batch.pairs.size()), block});
       batch.pairs.push_back(
           {images_[static_cast<std::size_t>(a)][0].image(), images_[static_cast<std::size_t>(b)][0].image()});
-      rows_there += batch.pairs.back().a.padded_rows;
-      columns_there += blocks * batch.pairs.back().b.padded_rows;
+      rows_on_device += batch.pairs.back().a.padded_rows;
+      columns_on_device += blocks * batch.pairs.back().b.padded_rows;
       batch.work += static_cast<std::uint64_t>(rows(a)) * static_cast<std::uint64_t>(rows(b));
     }
-    GroupBest *row = batch.of_rows.reserve(rows_there), *column = batch.of_columns.reserve(columns_there);
-    MatchedRow* matched = batch.matched.reserve(rows_there);
+    GroupBest *row = batch.of_rows.reserve(rows_on_device), *column = batch.of_columns.reserve(columns_on_device);
+    MatchedRow* matched = batch.matched.reserve(rows_on_device);
     for (MatchPair& pair : batch.pairs) {
       pair.rows = std::exchange(row, row + pair.a.padded_rows);
       pair.matched = std::exchange(matched, matched + pair.a.padded_rows);
@@ -175,7 +175,7 @@ class MatchSearch {
                   .rule = spec_.rule,
                   .mutual = spec_.mutual,
                   .counts = batch.counts.reserve(count),
-                  .found = batch.found.reserve(rows_there)};
+                  .found = batch.found.reserve(rows_on_device)};
     in_at_once(batch.all_pairs, batch.pairs);
     in_at_once(batch.all_units, batch.units);
     device_.zero(batch.args.counts, batch.counts.bytes());

@@ -52,7 +52,9 @@ class FusedSession final : public Session {
     usual().finish(out, bounds);
   }
   // Ranges are never of few queries.
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { usual().counts(counts, lost); }
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) override {
+    usual().counts(counts, overflowed);
+  }
   void write_matches_to(const RangeView& out) override { usual().write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override { usual().finish_range(out, bounds); }
 
@@ -71,7 +73,7 @@ class FusedSession final : public Session {
   }
 
   /// The queries dense on the device; null where the usual session has words for them.
-  const void* queries_there(const FusedWorkspace<Device>& space) {
+  const void* queries_on_device(const FusedWorkspace<Device>& space) {
     const auto count = static_cast<std::int64_t>(numbers_.size()),
                size = static_cast<std::int64_t>(dtype_size(queries_.dtype)), row = queries_.cols * size;
     const Points asked = queries_.slice(numbers_.front(), count);
@@ -92,28 +94,28 @@ class FusedSession final : public Session {
     if (!numbers_.adjacent() || count > fused_queries || out.k != spec_.k || out.counts != nullptr) return false;
     thread_pool_.poll(0);
     auto space = workspaces().take();
-    const void* const queries = queries_there(*space);
+    const void* const queries = queries_on_device(*space);
     if (queries == nullptr) {
       workspaces().give(std::move(space));
       return false;
     }
-    const bool there = device_.holds(out.ids);
+    const bool on_device = device_.holds(out.ids);
     FusedArgs fused = args(*space, queries);
-    if (there) {
+    if (on_device) {
       fused.ids = out.ids + numbers_.front() * out.k;
       fused.distances = static_cast<float*>(out.distances) + numbers_.front() * out.k;
     }
     launch(fused);
     device_.wait();
-    const bool proved = report(space->facts(), bounds, there);
-    if (proved && !there) {
+    const bool proved = report(space->facts(), bounds, on_device);
+    if (proved && !on_device) {
       std::memcpy(out.ids + numbers_.front() * out.k, space->ids(), static_cast<std::size_t>(count * out.k * 8));
       std::memcpy(static_cast<float*>(out.distances) + numbers_.front() * out.k, space->distances(),
                   static_cast<std::size_t>(count * out.k * 4));
     }
     workspaces().give(std::move(space));
     if (!proved) return false;
-    if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found, thread_pool_);
+    if (bounds.found != nullptr) count_found(out, numbers_, on_device, bounds.found, thread_pool_);
     thread_pool_.poll(static_cast<std::uint64_t>(count * spec_.corpus.rows));
     return true;
   }
@@ -146,12 +148,12 @@ class FusedSession final : public Session {
     device_.launch()(fused.blocks, fused_block_threads, fused_memory(narrow ? 64 : 128).all, kernel, fused);
   }
 
-  /// What certify asks of each query, and the counts; false where a flag is set. there: the answer is, where certify does not see it.
-  bool report(const FusedFacts* facts, const BoundsView& bounds, bool there) {
+  /// What certify asks of each query, and the counts; false where a flag is set. on_device: the answer is, where certify does not see it.
+  bool report(const FusedFacts* facts, const BoundsView& bounds, bool on_device) {
     const std::size_t count = numbers_.size();
     if (std::any_of(facts, facts + count, [](const FusedFacts& one) { return one.flags != 0; })) return false;
     for (std::size_t i = 0; i < count; ++i) {
-      bounds.verified_radius[i] = there ? infinite : facts[i].verified_radius;
+      bounds.verified_radius[i] = on_device ? infinite : facts[i].verified_radius;
       bounds.largest[i] = facts[i].largest;
     }
     stats_.candidates += static_cast<std::int64_t>(facts[0].candidates);

@@ -180,9 +180,9 @@ class OnItsDevice final : public Session {
     roofline_.stop();
     note();
   }
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) override {
     const OnDevice here(ordinal_);
-    session_->counts(counts, lost);
+    session_->counts(counts, overflowed);
   }
   void write_matches_to(const RangeView& out) override {
     const OnDevice here(ordinal_);

@@ -40,14 +40,14 @@ class CudaSession final : public Session {
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
-        states_(device), slots_(device), counts_(device), best_(device), facts_(device), ids_(device), totals_(device),
-        out_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
+        states_(device), slots_(device), counts_(device), best_(device), counters_and_bounds_(device), ids_(device),
+        totals_(device), out_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
         model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
         exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
-    facts_.reserve(counter_words + 2 * plan.query_batch);
+    counters_and_bounds_.reserve(counter_words + 2 * plan.query_batch);
     preparer_.emplace(device, spec, precision, thread_pool, counters());
     preparer_->uncleared = true;
     if (plan.budget_bytes > 0) preparer_->spare_bytes = plan.budget_bytes - plan.peak_bytes;
@@ -94,9 +94,9 @@ class CudaSession final : public Session {
     speculates_ = speculation_.active();
     const auto count = static_cast<std::int64_t>(rows.size());
     const bool whole = !kept_ && !incoming_ && rows_.matrix.count == spec_.corpus.rows;  // of a batch before
-    const Points there = rows_there(queries, spec_.corpus, whole ? rows_.matrix.rows : nullptr);
-    if (rows.adjacent()) return start_batch(rows, there.slice(rows.front(), count));
-    start_batch(rows, chosen_.gather(there, rows.list()));
+    const Points source = rows_on_device(queries, spec_.corpus, whole ? rows_.matrix.rows : nullptr);
+    if (rows.adjacent()) return start_batch(rows, source.slice(rows.front(), count));
+    start_batch(rows, chosen_.gather(source, rows.list()));
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -144,7 +144,9 @@ class CudaSession final : public Session {
     if (const std::int64_t missed = finish_batch(out, bounds); missed > 0) search_missed(out, bounds, missed);
   }
 
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) override {
+    range_->counts(counts, overflowed);
+  }
   void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     range_->finish(out, bounds, args(), ranking(), filters_);
@@ -153,7 +155,7 @@ class CudaSession final : public Session {
     noted_.note(counters, stats_);
     stats_.candidates += range_->candidates();
     stats_.reranked += range_->ranked();
-    stats_.underflowed += range_->gone();
+    stats_.underflowed += range_->underflowed();
   }
 
  private:
@@ -232,7 +234,7 @@ class CudaSession final : public Session {
   /// The lists of a batch to the caller. Returns how many of its queries are to be searched again.
   std::int64_t finish_batch(const NeighborsView& out, const BoundsView& bounds) {
     const std::int64_t count = queries_.matrix.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
-    const bool there = device_.holds(out.ids);
+    const bool on_device = device_.holds(out.ids);
     Finish f{.args = args(),
              .ranking = ranking(),
              .first_id = spec_.first_id,
@@ -241,36 +243,40 @@ class CudaSession final : public Session {
              .full_lists = spec_.filter.uniform(),
              .speculative = speculates_,
              .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)};
-    f.own_rows = there;
+    f.own_rows = on_device;
     f.pieces = (out.k + 1023) / 1024;
-    f.ids = there ? out.ids : ids_.reserve(count * out.k);
-    f.distances = there ? out.distances : out_.reserve(count * out.k * size);
-    f.verified_radius = facts_.data() + counter_words;
+    f.ids = on_device ? out.ids : ids_.reserve(count * out.k);
+    f.distances = on_device ? out.distances : out_.reserve(count * out.k * size);
+    f.verified_radius = counters_and_bounds_.data() + counter_words;
     f.largest = f.verified_radius + count;
-    f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.reserve(count);
-    // Of results that stay there the counters are all that comes.
-    auto* const told = there ? static_cast<Counters*>(device_.reached_by_both(sizeof(Counters))) : nullptr;
-    f.told = told;
+    f.counts = out.counts == nullptr ? nullptr : on_device ? out.counts : totals_.reserve(count);
+    // Of results that stay on the device the counters are all that comes.
+    auto* const host_counters = on_device ? static_cast<Counters*>(device_.reached_by_both(sizeof(Counters))) : nullptr;
+    f.host_counters = host_counters;
     device_.launch().next((count * f.pieces + 3) / 4, 128, 0, wide_ ? finish_queries<Wide> : finish_queries<Packed>, f);
-    std::vector<double> facts(static_cast<std::size_t>(counter_words + (there ? 0 : 2 * count)));
-    if (told == nullptr) device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
+    std::vector<double> counters_and_bounds(static_cast<std::size_t>(counter_words + (on_device ? 0 : 2 * count)));
+    if (host_counters == nullptr)
+      device_.out(counters_and_bounds.data(), counters_and_bounds_.data(),
+                  static_cast<std::int64_t>(counters_and_bounds.size()) * 8);
     device_.wait();
     Counters counters;
-    std::memcpy(&counters, told != nullptr ? static_cast<const void*>(told) : facts.data(), sizeof counters);
+    std::memcpy(&counters,
+                host_counters != nullptr ? static_cast<const void*>(host_counters) : counters_and_bounds.data(),
+                sizeof counters);
     report(counters);
-    if (there) {
+    if (on_device) {
       write_bounds(bounds, count, counters);
     } else {
-      std::copy_n(facts.data() + counter_words, count, bounds.verified_radius);
-      std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
+      std::copy_n(counters_and_bounds.data() + counter_words, count, bounds.verified_radius);
+      std::copy_n(counters_and_bounds.data() + counter_words + count, count, bounds.largest);
       rows_out(device_, numbers_, out.ids, f.ids, out.k * 8, thread_pool_);
       rows_out(device_, numbers_, out.distances, f.distances, out.k * size, thread_pool_);
       if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8, thread_pool_);
       device_.wait();
     }
     if (bounds.found != nullptr && !(bounds.all_proved != nullptr && *bounds.all_proved))
-      count_found(out, numbers_, there, bounds.found, thread_pool_);
-    stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, there);
+      count_found(out, numbers_, on_device, bounds.found, thread_pool_);
+    stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, on_device);
     return noted_.note(counters, stats_);
   }
 
@@ -280,7 +286,7 @@ class CudaSession final : public Session {
     const std::int64_t count = queries_.matrix.count, most = repeated_batch(count, slots_of(plan_), speculation_);
     std::vector<double> largest(static_cast<std::size_t>(count));
     std::vector<std::uint32_t> order(largest.size());
-    device_.out(largest.data(), facts_.data() + counter_words + count, count * 8);
+    device_.out(largest.data(), counters_and_bounds_.data() + counter_words + count, count * 8);
     device_.out(order.data(), queries_.matrix.order, count * 4);
     device_.wait();
     const std::vector<std::int64_t> which = marked(largest, missed_mark, order);  // of the batch
@@ -318,7 +324,7 @@ class CudaSession final : public Session {
     if (counters.bad_rows != 0) preparer_->report_rows(spec_.corpus, "corpus");
   }
   static constexpr std::int64_t counter_words = sizeof(Counters) / 8;
-  Counters* counters() const noexcept { return reinterpret_cast<Counters*>(facts_.data()); }
+  Counters* counters() const noexcept { return reinterpret_cast<Counters*>(counters_and_bounds_.data()); }
   /// What the kernels have counted so far.
   Counters counted() {
     preparer_->clear_counters();
@@ -344,7 +350,7 @@ class CudaSession final : public Session {
     std::fill_n(bounds.largest, all_proved_now ? 1 : count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
     if (none) return void(std::fill_n(bounds.verified_radius, all_proved_now ? 0 : count, infinite));
-    device_.out(bounds.verified_radius, facts_.data() + counter_words, count * 8);
+    device_.out(bounds.verified_radius, counters_and_bounds_.data() + counter_words, count * 8);
     device_.wait();
     std::replace_if(
         bounds.verified_radius, bounds.verified_radius + count,
@@ -369,7 +375,8 @@ class CudaSession final : public Session {
   DeviceBuffer<Slot, Device> slots_;
   DeviceBuffer<std::uint32_t, Device> counts_;
   DeviceBuffer<std::byte, Device> best_;
-  DeviceBuffer<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
+  // The counters, then bounds and largest errors of a batch: one copy brings them.
+  DeviceBuffer<double, Device> counters_and_bounds_;
   DeviceBuffer<std::int64_t, Device> ids_, totals_;
   DeviceBuffer<std::byte, Device> out_;
   ChosenRows<Device> chosen_, missed_rows_;  // queries that do not follow one another

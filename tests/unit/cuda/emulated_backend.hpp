@@ -46,9 +46,9 @@ class OneAtATime final : public Session {
     session_->finish(out, bounds);
     if (fused_ != nullptr && !fused_->left_to_usual()) ++answered_fused_;
   }
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) override {
     const std::lock_guard lock(emulator);
-    session_->counts(counts, lost);
+    session_->counts(counts, overflowed);
   }
   void expect_corpus(std::int64_t first, std::int64_t count) override {
     const std::lock_guard lock(emulator);

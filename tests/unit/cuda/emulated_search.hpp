@@ -100,7 +100,7 @@ struct Ask {
   std::int64_t slots = 500;
   bool graph = false;
   Precision precision = Precision::int8;
-  bool there = false;  // results stay on the device
+  bool on_device = false;  // results stay on the device
   std::int64_t query_shift =
       -1;  // queries of floats lie on the device, so many elements behind what is aligned; -1: on the host
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
@@ -182,7 +182,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));
-  if (ask.there) {
+  if (ask.on_device) {
     out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
     out.distances = device.take(bytes);
   }
@@ -208,7 +208,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     answer.all_proved = all_proved;
     answer.largest = *std::max_element(largest.begin(), largest.end());
   }
-  if (ask.there) {
+  if (ask.on_device) {
     device.out(answer.result.view().ids, out.ids, entries * 8);
     device.out(answer.result.view().distances, out.distances, bytes);
     device.wait();
@@ -280,8 +280,8 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
   session.prepare_queries(queries, rows);
   sweep(session, corpus.rows, ask.chunk);
-  std::vector<bool> lost(counts.size());
-  session.counts(counts, lost);
+  std::vector<bool> overflowed(counts.size());
+  session.counts(counts, overflowed);
   for (std::size_t i = 0; i < counts.size(); ++i)
     EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
   CsrNeighbors got(queries.rows, want.entries(), want.type());
@@ -290,7 +290,7 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
   std::vector<std::int64_t> again, again_begin, again_count;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     begin[i] = want.offsets()[i];
-    if (!lost[i]) continue;
+    if (!overflowed[i]) continue;
     again.push_back(static_cast<std::int64_t>(i));
     again_begin.push_back(begin[i]);
     again_count.push_back(std::exchange(counts[i], 0));

@@ -395,7 +395,7 @@ TEST(CudaSearch, ResultsThatStayOnTheDevice) {
       queries[static_cast<std::size_t>(7 * dims + i)] *= 1e25F;  // nothing is proved of it
     Ask ask{.options = {.k = 6}};
     const Answer here = by_device(view(corpus, dims), view(queries, dims), ask);
-    ask.there = true;
+    ask.on_device = true;
     const Answer there = by_device(view(corpus, dims), view(queries, dims), ask);
     expect_same(there.result, here.result);
     EXPECT_EQ(there.redone, lost ? 1 : 0);

@@ -15,7 +15,7 @@ using Device = emulated_search::Device;
 
 struct FusedCase {
   KnnOptions options = {};
-  bool there = false;
+  bool on_device = false;
   std::int64_t kept_k = 10, slots = 500;
 };
 
@@ -59,7 +59,7 @@ struct Kept {
     Neighbors got(queries.rows, one.options.k, spec.type, false);
     NeighborsView out = got.view();
     const std::int64_t entries = queries.rows * one.options.k;
-    if (one.there) {
+    if (one.on_device) {
       out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
       out.distances = device.take(entries * 4);
     }
@@ -77,7 +77,7 @@ struct Kept {
       EXPECT_TRUE(session.left_to_usual());
       return true;
     }
-    if (one.there) {
+    if (one.on_device) {
       device.out(got.view().ids, out.ids, entries * 8);
       device.out(got.view().distances, out.distances, entries * 4);
       device.wait();
@@ -107,7 +107,7 @@ TEST(CudaFused, EveryMetricThatItTakes) {
       const bool left = kept.search(view(queries, dims).slice(0, dims > 64 ? 9 : 16), one);
       EXPECT_TRUE(!left || (metric == Metric::inner_product && dims == 3));
       EXPECT_FALSE(
-          kept.search(view(queries, dims).slice(3, 7), {.options = {.k = 1, .metric = metric}, .there = true}));
+          kept.search(view(queries, dims).slice(3, 7), {.options = {.k = 1, .metric = metric}, .on_device = true}));
     }
   }
 }

@@ -414,18 +414,19 @@ TEST(CudaPrepare, QueriesThatAreRowsOfTheCorpusAreReadWhereThatIs) {
     return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.row_stride == b.row_stride &&
            a.dtype == b.dtype;
   };
-  const Points all = cuda::rows_there(table, table, there), some = cuda::rows_there(table.slice(3, 9), table, there);
+  const Points all = cuda::rows_on_device(table, table, there),
+               some = cuda::rows_on_device(table.slice(3, 9), table, there);
   EXPECT_TRUE(same(all, Points(there, DType::f32, 12, 5)));
   EXPECT_TRUE(same(some, Points(there + 15, DType::f32, 9, 5)));
-  EXPECT_TRUE(same(cuda::rows_there(table, table, nullptr), table));  // the corpus is not there
+  EXPECT_TRUE(same(cuda::rows_on_device(table, table, nullptr), table));  // the corpus is not there
   // Not a run of its rows: beyond the last, between two, in front, of other strides, of another type.
   Points reversed = table.slice(11, 12);
   reversed.row_stride = -reversed.row_stride;
   const Points others[] = {
       table.slice(3, 10), Points(values.data() + 1, DType::f32, 2, 5), Points(values.data() - 5, DType::f32, 2, 5),
       reversed,           Points(values.data(), DType::i8, 12, 5),     Points(values.data(), DType::f32, 12, 4)};
-  for (const Points& queries : others) EXPECT_TRUE(same(cuda::rows_there(queries, table, there), queries));
-  EXPECT_TRUE(same(cuda::rows_there(reversed, reversed, there), reversed));
+  for (const Points& queries : others) EXPECT_TRUE(same(cuda::rows_on_device(queries, table, there), queries));
+  EXPECT_TRUE(same(cuda::rows_on_device(reversed, reversed, there), reversed));
 }
 
 }  // namespace

@@ -181,10 +181,10 @@ TEST(CudaManyRows, MatchesWithinARadius) {
     corpus.pass(session);
     std::vector<std::int64_t> counts(6), begin(6), ids(static_cast<std::size_t>(want.entries()));
     std::vector<float> distances(ids.size());
-    std::vector<bool> lost(6);
-    session.counts(counts, lost);
+    std::vector<bool> overflowed(6);
+    session.counts(counts, overflowed);
     for (std::size_t i = 0; i < 6; ++i) {
-      ASSERT_FALSE(lost[i]);
+      ASSERT_FALSE(overflowed[i]);
       ASSERT_EQ(counts[i], want.count(static_cast<std::int64_t>(i)));
       begin[i] = want.offsets()[i];
     }

@@ -33,7 +33,7 @@ void compare_speculating(const Points& corpus, const Points& queries, Ask ask, s
     if (besides != never && sampled()) continue;
     SCOPED_TRACE("rows besides: " + std::to_string(besides));
     ask.speculation = guessing(besides);
-    ask.there = besides == never;
+    ask.on_device = besides == never;
     compare(corpus, queries, ask, most_redone);
   }
 }
@@ -73,8 +73,8 @@ TEST(CudaSpeculation, MissedQueriesSeeAllRowsAgain) {
   KnnOptions options = ask.options;
   options.run.device = "cpu";
   const Neighbors want = knn(view(corpus, dims), view(queries, dims), options);
-  for (const bool there : {false, true}) {
-    ask.there = there;
+  for (const bool on_device : {false, true}) {
+    ask.on_device = on_device;
     ask.speculation = guessing(never);  // the nearest row of the sample
     const Answer all = by_device(view(corpus, dims), view(queries, dims), ask);
     expect_same(all.result, want);
@@ -103,7 +103,7 @@ TEST(CudaSpeculation, AFirstPartOfTheTilesRefinesGuesses) {
       SCOPED_TRACE(std::string(metric_info(metric).name) + ", rows besides: " + std::to_string(besides));
       Ask ask{.options = {.k = 4, .metric = metric},
               .slots = 200,
-              .there = besides == never,
+              .on_device = besides == never,
               .wgmma = wgmma,
               .speculation = guessing(besides)};
       const Points asked = view(queries, dims).slice(0, wgmma ? 130 : 9);
@@ -276,7 +276,7 @@ TEST(CudaSpeculation, SlotsThatAreTooFew) {
     const Ask ask{
         .options = {.k = many ? 10 : 3},
         .slots = many ? 30 : 6,
-        .there = !many,
+        .on_device = !many,
         .speculation = {.least_k = 3, .any_k_queries = 0, .deviations = 0, .rows_besides = many ? never : 3.0}};
     KnnOptions options = ask.options;
     options.run.device = "cpu";
@@ -301,7 +301,7 @@ TEST(CudaSpeculation, MissedQueriesThatAreLostAgainEscalate) {
   for (int i = 0; i < 300; ++i) queries.insert(queries.end(), corpus.begin(), corpus.begin() + dims);
   for (const std::int64_t count : {1, 300}) {  // of which the first 256 show that the others need not be tried
     const Points asked = view(queries, dims).slice(0, count);
-    const Ask ask{.options = {.k = 3}, .slots = 9, .there = count > 1, .speculation = guessing(mostly)};
+    const Ask ask{.options = {.k = 3}, .slots = 9, .on_device = count > 1, .speculation = guessing(mostly)};
     const Answer got = by_device(view(corpus, dims), asked, ask);
     EXPECT_EQ(got.launches.gathered, count);
     EXPECT_EQ(got.redone, count);
@@ -318,8 +318,8 @@ TEST(CudaSpeculation, MissedQueriesKeepTheirNumbersInAnyOrder) {
   std::vector<float> queries;
   for (const float size : {1.0F, 1.4F, 1.2F, 1.6F})
     for (const float value : base) queries.push_back(size * value);
-  for (const bool there : {false, true}) {
-    const Ask ask{.options = {.k = 40}, .slots = 100, .there = there, .speculation = guessing(never)};
+  for (const bool on_device : {false, true}) {
+    const Ask ask{.options = {.k = 40}, .slots = 100, .on_device = on_device, .speculation = guessing(never)};
     const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
     EXPECT_EQ(got.launches.gathered, 4);
     KnnOptions options = ask.options;
@@ -331,7 +331,7 @@ TEST(CudaSpeculation, MissedQueriesKeepTheirNumbersInAnyOrder) {
 TEST(CudaSpeculation, WithoutTheCheckAnswersWouldBeWrong) {
   // What the check is for: results that stay on the device are never compared with their bounds.
   const std::vector<float> corpus = gaussian(61, rows * dims), queries = gaussian(62, 20 * dims);
-  Ask ask{.options = {.k = 4}, .slots = 100, .there = true, .speculation = guessing(seldom)};
+  Ask ask{.options = {.k = 4}, .slots = 100, .on_device = true, .speculation = guessing(seldom)};
   ask.unchecked = true;
   KnnOptions options = ask.options;
   options.run.device = "cpu";
@@ -354,8 +354,8 @@ TEST(CudaSpeculation, ADistanceBeyondFloatIsRefusedAsItIsWithoutAGuess) {
     for (std::int64_t i = 0; i < dims; ++i)
       corpus[static_cast<std::size_t>(row * dims + i)] = (row + i) % 2 == 0 ? 3e38F : -3e38F;
   for (const double besides : {mostly, never})
-    for (const bool there : {false, true}) {
-      const Ask ask{.options = {.k = 3}, .slots = 100, .there = there, .speculation = guessing(besides)};
+    for (const bool on_device : {false, true}) {
+      const Ask ask{.options = {.k = 3}, .slots = 100, .on_device = on_device, .speculation = guessing(besides)};
       EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), ask), Error);
     }
 }

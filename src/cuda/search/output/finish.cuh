@@ -21,7 +21,7 @@ struct Finish {
   bool full_lists = true;    // every query has k rows that may answer it: a shorter list has lost them to infinity
   bool speculative = false;  // thresholds were guessed
   bool zeros_are_exact = false;
-  Counters* told = nullptr;  // memory of the host that has the counters in the end, or null
+  Counters* host_counters = nullptr;  // memory of the host that has the counters in the end, or null
 };
 /// Whether a key of zero is always of a value that is +0: of distances in the unit of the elements, where two that differ do so by 2^-149 at least.
 constexpr bool zeros_are_exact(Metric metric, DType rows, DType queries) {
@@ -43,9 +43,9 @@ __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
 }
 
-/// The block that ends last tells the host what all have counted: a copy by the driver would begin some 6 us after the kernel.
-__device__ __forceinline__ void tell_counters(const Finish& f) {
-  if (f.told == nullptr) return;
+/// The block that ends last publishes to the host what all have counted: a copy by the driver would begin some 6 us after the kernel.
+__device__ __forceinline__ void publish_counters(const Finish& f) {
+  if (f.host_counters == nullptr) return;
   __syncthreads();
   if (thread_index() != 0) return;
   __threadfence();
@@ -53,7 +53,7 @@ __device__ __forceinline__ void tell_counters(const Finish& f) {
   if (atomicAdd(&counters.finished, 1ull) + 1 < gridDim.x) return;
   __threadfence();
   counters.finished = 0;
-  *f.told = counters;
+  *f.host_counters = counters;
   __threadfence_system();
 }
 
@@ -91,7 +91,7 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
   const bool narrow = !Words::wide || f.ranking.type == DistanceType::f32;  // keys, whatever the words are
   const double normal = narrow ? 0x1p-126 : 0x1p-1022;
-  unsigned gone = 0;
+  unsigned underflowed = 0;
   const auto put = [&](std::int64_t i, std::int64_t id, double value) {
     f.ids[at * f.out_k + i] = id;
     if (f.ranking.type == DistanceType::f64) static_cast<double*>(f.distances)[at * f.out_k + i] = value;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
         if (key < 0) atomicAdd(&args.counters->nearest_infinite, 1u);
       }
       again = key == 0 && sums && !f.zeros_are_exact;
-      gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
+      underflowed += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
       if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
     } else if (i < f.out_k) {
       put(i, -1, descends ? -infinite : infinite);
@@ -119,30 +119,30 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
     for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
       const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1,
                          row = Form::position(best[which]) - f.ranking.first_row;
-      double value_there = 0;  // rows of an earlier chunk are gone: a product that is nothing is +0
+      double known_value = 0;  // rows of an earlier chunk are gone: a product that is nothing is +0
       if (row >= 0 && row < args.rows.count) {
         const std::int64_t rows[1] = {row * args.rows.dims}, queries[1] = {query * args.rows.dims};
         const double shifts[1] = {f.ranking.metric == Metric::correlation ? args.rows.mean[row] : 0.0};
         const double value = value_of_sum(
             f.ranking, pair_sums<1, 1>(f.ranking, sum_of(f.ranking.metric), rows, shifts, queries), query, row);
         const double key = folded_key(f.ranking, value);
-        value_there = descends ? -key : key;
-        gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && narrow && value != 0 ? 1u : 0u;
+        known_value = descends ? -key : key;
+        underflowed += lane_index() == 0 && !needs_norms(f.ranking.metric) && narrow && value != 0 ? 1u : 0u;
       }
-      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), value_there);
+      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), known_value);
     }
   }
   // Counts.
-  for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
+  for (int h = 16; h > 0; h /= 2) underflowed += __shfl_xor_sync(all_lanes, underflowed, h);
   if (lane_index() != 0) return;
   if (piece == 0 && f.counts != nullptr) f.counts[at] = have;
-  if (gone != 0) atomicAdd(&args.counters->underflowed, static_cast<unsigned long long>(gone));
+  if (underflowed != 0) atomicAdd(&args.counters->underflowed, static_cast<unsigned long long>(underflowed));
 }
 template <class Form>
 __global__ void finish_queries(Finish f) {
   wait_for_earlier();
   finish_query<Form>(f);
-  tell_counters(f);
+  publish_counters(f);
 }
 
 }  // namespace vicinal::cuda

@@ -13,7 +13,7 @@ inline constexpr int match_threads = 128, sort_run = 1024, merge_piece = 8;
 struct Match {
   double key;
   std::int64_t row;
-  std::uint32_t query, gone;  // gone: the returned distance has underflowed, which is counted
+  std::uint32_t query, underflowed;  // underflowed: the returned distance has underflowed, which is counted
 };
 
 /// The matches of a batch, in no order; those beyond the capacity are counted, and their queries overflow.
@@ -45,8 +45,8 @@ __device__ __forceinline__ void keep_match(const MatchList& list, const Ranking&
   }
   const bool narrow = ranking.type == DistanceType::f32;
   const bool small = fabs(key) < (narrow ? 0x1p-126 : 0x1p-1022) && ranking.type != DistanceType::u32;
-  const bool gone = small && (key != 0 || (narrow && value != 0 && !needs_norms(ranking.metric)));
-  list.all[at] = {key, row, static_cast<std::uint32_t>(query), gone ? 1u : 0u};
+  const bool underflowed = small && (key != 0 || (narrow && value != 0 && !needs_norms(ranking.metric)));
+  list.all[at] = {key, row, static_cast<std::uint32_t>(query), underflowed ? 1u : 0u};
 }
 
 /// Limits that the radius gives, for the queries that the filter can prove anything of; the numbers of the others to `unfilterable`.
@@ -213,8 +213,8 @@ __global__ void fill_rows(MatchRows m) {
     const auto at = m.begins[one.query] + static_cast<std::int64_t>(atomicAdd(&m.cursors[one.query], 1ull));
     // Zeros of either sign are one key; the sign waits below the row.
     const bool negative = one.key == 0 && bits_of(one.key) != 0;
-    m.words[at] =
-        Wide::make(ListWords<Wide>::ordered(one.key), one.row << 2 | (one.gone != 0 ? 2 : 0) | (negative ? 1 : 0));
+    m.words[at] = Wide::make(ListWords<Wide>::ordered(one.key),
+                             one.row << 2 | (one.underflowed != 0 ? 2 : 0) | (negative ? 1 : 0));
   }
 }
 
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
     to = other;
   }
   // Output: ids and distances.
-  unsigned gone = 0;
+  unsigned underflowed = 0;
   const bool descends = descending(m.ranking.metric);
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     const std::int64_t position = Wide::position(from[i]), at = begin + i;
@@ -262,11 +262,11 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
     else if (m.ranking.type == DistanceType::u32)
       static_cast<std::uint32_t*>(m.distances)[at] = static_cast<std::uint32_t>(value);
     else static_cast<float*>(m.distances)[at] = static_cast<float>(value);
-    gone += (position & 2) != 0 ? 1u : 0u;
+    underflowed += (position & 2) != 0 ? 1u : 0u;
   }
-  for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
-  if (lane_index() == 0 && gone != 0)
-    atomicAdd(&m.ranking.counters->underflowed, static_cast<unsigned long long>(gone));
+  for (int h = 16; h > 0; h /= 2) underflowed += __shfl_xor_sync(all_lanes, underflowed, h);
+  if (lane_index() == 0 && underflowed != 0)
+    atomicAdd(&m.ranking.counters->underflowed, static_cast<unsigned long long>(underflowed));
 }
 
 }  // namespace vicinal::cuda

@@ -91,11 +91,11 @@ class RangeMatches {
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
-    std::vector<std::uint32_t> gone(static_cast<std::size_t>(count_));
+    std::vector<std::uint32_t> overflow_marks(static_cast<std::size_t>(count_));
     device_.out(counts.data(), list_.counts, count_ * 8);
-    device_.out(gone.data(), list_.overflowed, count_ * 4);
+    device_.out(overflow_marks.data(), list_.overflowed, count_ * 4);
     device_.wait();
-    for (std::size_t i = 0; i < gone.size(); ++i) overflowed[i] = gone[i] != 0;
+    for (std::size_t i = 0; i < overflow_marks.size(); ++i) overflowed[i] = overflow_marks[i] != 0;
   }
 
   /// From now on matches go to the host, when there is no room for more of them.
@@ -131,7 +131,7 @@ class RangeMatches {
   /// Since the last call.
   std::int64_t candidates() { return std::exchange(candidates_, 0); }
   std::int64_t ranked() { return std::exchange(ranked_, 0); }
-  std::int64_t gone() { return std::exchange(gone_, 0); }
+  std::int64_t underflowed() { return std::exchange(underflowed_, 0); }
 
  private:
   StartRange range_state(const SearchArgs& args) {
@@ -236,7 +236,7 @@ class RangeMatches {
         if (at >= places_->begin[one.query] + places_->count[one.query]) continue;  // rows changed; finish says so
         places_->ids[at] = spec_.first_id + one.row;
         store_key(one.key, places_->type, descends_, places_->distances, at);
-        gone_ += one.gone;
+        underflowed_ += one.underflowed;
       }
     }
     device_.zero(list_.used, 8);
@@ -299,7 +299,7 @@ class RangeMatches {
   std::vector<std::uint32_t> numbers_;  // of the queries that the filter proves nothing of
   const RangeView* places_ = nullptr;
   std::vector<std::int64_t> next_;
-  std::int64_t count_ = 0, candidates_ = 0, ranked_ = 0, gone_ = 0;
+  std::int64_t count_ = 0, candidates_ = 0, ranked_ = 0, underflowed_ = 0;
 };
 
 }  // namespace vicinal::cuda

@@ -13,15 +13,15 @@
 namespace vicinal::cuda {
 
 /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
-inline void count_found(const NeighborsView& out, const QueryRows& rows, bool there, std::int64_t* found,
+inline void count_found(const NeighborsView& out, const QueryRows& rows, bool on_device, std::int64_t* found,
                         ThreadPool& thread_pool) {
   constexpr std::int64_t answers_at_once = 1 << 14;
   thread_pool.for_runs(
       static_cast<std::int64_t>(rows.size()), answers_at_once, [&](std::int64_t begin, std::int64_t end) {
         for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
           const std::int64_t* const ids = out.ids + rows[i] * out.k;
-          found[i] = there ? unknown_count
-                           : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+          found[i] = on_device ? unknown_count
+                               : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
         }
       });
 }

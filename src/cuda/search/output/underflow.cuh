@@ -75,16 +75,16 @@ class UnderflowedProducts {
   }
 
   /// Their signs to the entries that are still in the result, but for rows from last_chunk on, which finish_queries had. Returns how many.
-  /// rows: of the queries in `out`. there: it is memory of the device.
+  /// rows: of the queries in `out`. on_device: it is memory of the device.
   std::int64_t give_back(const NeighborsView& out, const QueryRows& rows, std::int64_t first_id,
-                         std::int64_t last_chunk, bool there) {
+                         std::int64_t last_chunk, bool on_device) {
     std::int64_t given = 0;
-    std::vector<std::int64_t> copy(there ? static_cast<std::size_t>(out.k) : 0);
+    std::vector<std::int64_t> copy(on_device ? static_cast<std::size_t>(out.k) : 0);
     for (const Underflowed& one : all_) {
       if (one.row >= last_chunk) continue;
       const std::int64_t base = rows[static_cast<std::size_t>(one.query)] * out.k;
       const std::int64_t* ids = out.ids + base;
-      if (there) {
+      if (on_device) {
         device_.copy(copy.data(), ids, out.k * 8);
         device_.wait();
         ids = copy.data();

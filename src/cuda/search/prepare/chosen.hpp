@@ -52,7 +52,7 @@ class ChosenRows {
 
 /// Queries that are a run of the table's rows, which lie on the device as well, dense and native, from `rows` on: as they are there. Other queries, and all where
 /// rows is null, are returned as they are given.
-inline Points rows_there(const Points& queries, const Points& table, const void* rows) {
+inline Points rows_on_device(const Points& queries, const Points& table, const void* rows) {
   const bool alike = queries.dtype == table.dtype && queries.cols == table.cols &&
                      queries.row_stride == table.row_stride && queries.col_stride == table.col_stride &&
                      queries.byte_swapped == table.byte_swapped;
