@@ -1,5 +1,6 @@
-// The nth of some elements without branches on what is compared: on which side of a pivot one falls cannot be guessed, and a processor that
-// guesses wrong loses the time of ten comparisons. It is std::nth_element for elements that are cheap to move.
+// The nth of some elements without branches on what is compared: on which side of a pivot one falls cannot be guessed,
+// and a processor that guesses wrong loses the time of ten comparisons. It is std::nth_element for elements that are
+// cheap to move.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -24,13 +25,14 @@ T middle_of(const T& a, const T& b, const T& c, const Before& before) {
   return *(ab == bc ? &b : end);
 }
 
-/// Moves the elements of [first, last) that come before the pivot to the front, and returns where they end. Blocks of both ends note
-/// which of their elements are on the wrong side, and those are swapped (Edelkamp and Weiss, BlockQuicksort, 2016).
+/// Moves the elements of [first, last) that come before the pivot to the front, and returns where they end. Blocks of
+/// both ends note which of their elements are on the wrong side, and those are swapped (Edelkamp and Weiss,
+/// BlockQuicksort, 2016).
 template <class T, class Before>
 T* partition_by(T* first, T* last, const T pivot, const Before& before) {
   constexpr std::ptrdiff_t block = 64;
-  std::uint8_t left[block],
-      right[block];  // places from `first` on, and from `last` back, of elements on the wrong side
+  // Places of elements on the wrong side: from `first` on, and from `last` back.
+  std::uint8_t left[block], right[block];
   int lefts = 0, rights = 0, left_at = 0, right_at = 0;
   while (last - first >= 2 * block) {
     if (lefts == 0) {
@@ -69,8 +71,8 @@ T* partition_by(T* first, T* last, const T pivot, const Before& before) {
 template <class T, class Before>
 void select_nth(T* first, T* nth, T* last, const Before& before);
 
-/// A pivot near the nth. Of many elements it is the nth of a sample that lies around it, a little to its far side, so that most elements fall on the
-/// other side of it at once (Floyd and Rivest, Algorithm 489, 1975).
+/// Returns a pivot near the nth. Of many elements it is the nth of a sample that lies around it, a little to its far
+/// side, so that most elements fall on the other side of it at once (Floyd and Rivest, Algorithm 489, 1975).
 template <class T, class Before>
 T pivot_for(T* first, T* nth, T* last, const Before& before) {
   const std::ptrdiff_t count = last - first;
@@ -84,7 +86,8 @@ T pivot_for(T* first, T* nth, T* last, const Before& before) {
   return *nth;
 }
 
-/// Reorders [first, last) as std::nth_element does: *nth is what it would be if all were in order, and nothing after it comes before it.
+/// Reorders [first, last) as std::nth_element does: *nth is what it would be if all were in order, and nothing after it
+/// comes before it.
 template <class T, class Before>
 void select_nth(T* first, T* nth, T* last, const Before& before) {
   constexpr std::ptrdiff_t few = 4;

@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t speculation_reserve = 2;       // rows ranked for each that a speculative threshold covers
 constexpr double largest_negligible_error = 0x1p-12;  // of the norms; integral data has next to none
 
-/// What the sum of a row that was not excluded says of its distance: nothing, which is less than any, where its bias is held in its range. Such a
-/// t has no upper bound (int8_upper, second_upper).
+/// Returns what the sum of a row that was not excluded says of its distance: nothing, which is less than any, where its
+/// bias is held in its range. Such a t has no upper bound (int8_upper, second_upper).
 float t_of(std::int32_t sum, std::int32_t bias, double unit, double shift) noexcept {
   const bool held = std::abs(static_cast<double>(bias)) >= most_bias;
   return held ? -std::numeric_limits<float>::infinity() : int8_distance(sum, unit, shift);

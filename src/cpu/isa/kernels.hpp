@@ -170,7 +170,8 @@ struct NearFns {
 };
 inline constexpr int near_widths[] = {2, 4, 8};
 
-/// The nearest rows of a query so far, few enough to be kept in registers: (key, row) ascending, rows as the integers that doubles hold exactly.
+/// The nearest rows of a query so far, few enough to be kept in registers: (key, row) ascending, rows as the integers
+/// that doubles hold exactly.
 struct NearestFew {
   static constexpr int most = 16;
   static constexpr double no_row = 0x1p53;  // of an absent entry, whose key is infinite

@@ -118,8 +118,8 @@ class Splitter {
     return boxes.front();
   }
 
-  /// Every block sorts its rows into those before two values that a sample says are around the median, between them, and after; the median is
-  /// looked for where it must be.
+  /// Every block sorts its rows into those before two values that a sample says are around the median, between them,
+  /// and after; the median is looked for where it must be.
   void arrange_together(const Part& part, std::int64_t middle, std::int64_t column) {
     const std::int64_t blocks = blocks_of(part);
     const auto block = [&](std::int64_t number) { return block_of(part, number); };
