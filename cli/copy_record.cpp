@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -47,25 +46,23 @@ void write_whole(const std::string& path, const std::string& text) {
 
 std::optional<CopyRecord> read_record(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string head, stage, which, changes, length;
+  std::string head, stage, which;
   CopyRecord record;
-  for (std::string* line : {&head, &stage, &which, &record.source, &record.journal_mode, &changes, &length})
+  for (std::string* line : {&head, &stage, &which, &record.source, &record.journal_mode, &record.checksum})
     if (!std::getline(file, *line)) return std::nullopt;
   record.run.assign(std::istreambuf_iterator<char>(file), {});
   const auto* const found = std::find(stages.begin(), stages.end(), stage);
   if (head != first_line || found == stages.end()) return std::nullopt;
   record.stage = static_cast<CopyRecord::Stage>(found - stages.begin());
   record.again = which == "all";
-  record.changes = static_cast<std::uint32_t>(std::strtoul(changes.c_str(), nullptr, 10));
-  record.length = std::strtoll(length.c_str(), nullptr, 10);
   return record;
 }
 
 void write_record(const std::string& path, const CopyRecord& record) {
   const std::string temporary = temporary_of(path);
-  write_whole(temporary, fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", first_line,
+  write_whole(temporary, fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", first_line,
                                      stages[static_cast<std::size_t>(record.stage)], record.again ? "all" : "rest",
-                                     record.source, record.journal_mode, record.changes, record.length, record.run));
+                                     record.source, record.journal_mode, record.checksum, record.run));
   if (rename(temporary.c_str(), path.c_str()) != 0) refuse_record(path);
 }
 

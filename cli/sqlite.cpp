@@ -6,11 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "vicinal/error.hpp"
 
@@ -119,23 +122,46 @@ bool Database::has_column(std::string_view table, std::string_view column) {
   return statement.bind(1, table).bind(2, column).step();
 }
 
-FileHead Database::head() const {
-  // The file is read through SQLite's own handle: closing another one would drop the locks that this process has on it.
+sqlite3_file& Database::file() const {
   sqlite3_file* file = nullptr;
   check(sqlite3_file_control(handle_, "main", SQLITE_FCNTL_FILE_POINTER, &file));
+  return *file;
+}
+
+FileHead Database::head() const {
+  sqlite3_file& file = this->file();
   FileHead head;
   sqlite3_int64 length = 0;
-  check(file->pMethods->xFileSize(file, &length));
+  check(file.pMethods->xFileSize(&file, &length));
   head.length = length;
   std::array<unsigned char, 100> bytes{};
   if (length < std::ssize(bytes)) return head;
-  check(file->pMethods->xRead(file, bytes.data(), static_cast<int>(bytes.size()), 0));
+  check(file.pMethods->xRead(&file, bytes.data(), static_cast<int>(bytes.size()), 0));
   const std::uint32_t size = big_endian(&bytes[16], 2);
   head.page_size = size == 1 ? 65536 : size;
-  head.changes = big_endian(&bytes[24], 4);
-  if (head.changes == big_endian(&bytes[92], 4)) head.pages = big_endian(&bytes[28], 4);
-  head.wal = bytes[18] == 2;
+  if (big_endian(&bytes[24], 4) == big_endian(&bytes[92], 4)) head.pages = big_endian(&bytes[28], 4);
   return head;
+}
+
+std::uint64_t Database::checksum() const {
+  sqlite3_file& file = this->file();
+  const std::int64_t length = head().length;
+  std::vector<unsigned char> block(std::size_t{1} << 20);
+  std::uint64_t sum = static_cast<std::uint64_t>(length);
+  for (std::int64_t at = 0; at < length; at += std::ssize(block)) {
+    const std::int64_t used = std::min<std::int64_t>(std::ssize(block), length - at);
+    check(file.pMethods->xRead(&file, block.data(), static_cast<int>(used), at));
+    std::fill(block.begin() + used, block.end(), static_cast<unsigned char>(0));
+    if (at == 0)  // journal_mode, the count of changes, and that count and SQLite's version at the last one
+      for (const auto& [begin, end] : {std::pair(18, 20), std::pair(24, 28), std::pair(92, 100)})
+        std::fill(block.begin() + begin, block.begin() + end, static_cast<unsigned char>(0));
+    for (std::int64_t i = 0; i < used; i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, block.data() + i, sizeof word);
+      sum = std::rotl(sum ^ word, 29) * 0x9E3779B97F4A7C15u;
+    }
+  }
+  return sum;
 }
 
 void Database::check_length() {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 struct sqlite3;
+struct sqlite3_file;
 struct sqlite3_stmt;
 
 namespace cli {
@@ -15,9 +16,7 @@ namespace cli {
 /// What stands at the beginning of a database's file (sqlite.org/fileformat.html), and how long it is.
 struct FileHead {
   std::int64_t length = 0, page_size = 0;
-  std::int64_t pages = 0;     // 0 where the head does not say
-  std::uint32_t changes = 0;  // counts transactions outside of journal_mode WAL
-  bool wal = false;           // journal_mode WAL
+  std::int64_t pages = 0;  // 0 where the head does not say
 };
 
 /// A file of SQLite. Moved, never copied; what a failure says begins with the path.
@@ -38,6 +37,8 @@ class Database {
   bool has_table(std::string_view name);
   /// What is in the file itself, whatever a journal or the file -wal has besides.
   FileHead head() const;
+  /// A checksum of all that is in the file itself but the journal's mode and the counts of its changes. Call it in a transaction that writes.
+  std::uint64_t checksum() const;
   /// Throws FormatError for a file that was cut short: SQLite takes zeros for what its last page lacks.
   void check_length();
   bool has_column(std::string_view table, std::string_view column);
@@ -49,6 +50,8 @@ class Database {
 
  private:
   friend class Statement;
+  /// SQLite's own handle: closing another one of the file would drop the locks that this process has on it.
+  sqlite3_file& file() const;
   void check(int result) const;
 
   std::string path_;

@@ -43,6 +43,8 @@ std::string state_of(const std::string& path) {
   return fmt::format("{} {} {}.{:09}", log, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
+std::string checksum_of(const Database& database) { return fmt::format("{:016x}", database.checksum()); }
+
 /// What SQLite keeps beside a file.
 constexpr std::initializer_list<const char*> beside = {"-journal", "-wal", "-shm"};
 
@@ -87,12 +89,11 @@ WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, 
 void WorkingCopy::lock_source() {
   lock_.emplace(source_, Database::Access::write);
   record_.journal_mode = lock_->value("PRAGMA journal_mode");
-  lock_->run("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (lock_->value("PRAGMA wal_checkpoint(TRUNCATE)") == "1")
+    throw Error(ErrorCode::io_error, fmt::format("{} is being read or written by another program; close it", source_),
+                EBUSY);
   lock_->run("BEGIN IMMEDIATE");
   version_ = lock_->value("PRAGMA data_version");
-  const FileHead head = lock_->head();
-  record_.changes = head.changes;
-  record_.length = head.length;
 }
 
 void WorkingCopy::save(CopyRecord::Stage stage) {
@@ -102,10 +103,8 @@ void WorkingCopy::save(CopyRecord::Stage stage) {
 
 bool WorkingCopy::is_unchanged(const CopyRecord& record) const {
   if (record.source == state_of(source_)) return true;
-  // A run that was stopped in free_name() has brought the database out of journal_mode WAL, one transaction that changed nothing else.
-  if (!lock_ || record.stage != CopyRecord::Stage::matched || record.journal_mode != "wal") return false;
-  const FileHead head = lock_->head();
-  return !head.wal && head.changes == record.changes + 1 && head.length == record.length;
+  // A run that was stopped in free_name() may have brought the database out of journal_mode WAL, and changed nothing else.
+  return lock_ && !record.checksum.empty() && record.checksum == checksum_of(*lock_);
 }
 
 bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) {
@@ -167,6 +166,10 @@ void WorkingCopy::discard() noexcept {
 }
 
 void WorkingCopy::free_name() {
+  if (record_.journal_mode == "wal") {
+    record_.checksum = checksum_of(*lock_);
+    save(CopyRecord::Stage::matched);
+  }
   lock_->run("ROLLBACK");
   lock_->run("PRAGMA journal_mode = MEMORY");  // out of WAL by one write, without a journal that a kill would leave
   lock_->run("BEGIN IMMEDIATE");

@@ -61,7 +61,7 @@ CsrNeighbors::CsrNeighbors(std::int64_t rows, std::int64_t entries, DistanceType
     distances_ = make_array<std::byte>(static_cast<std::size_t>(entries) * distance_size(type));
   } catch (const std::exception&) {
     fail(ErrorCode::out_of_memory, cat("no memory for a result of ", entries, " entries in ", rows,
-                                       " rows; lower the radius, or search fewer rows at a time"));
+                                       " rows; lower the radius or k, or search fewer rows at a time"));
   }
 }
 

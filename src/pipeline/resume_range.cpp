@@ -103,7 +103,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
       } else {
         CsrNeighbors found;
         rows = walk.part(walk.head.first_row, [&](const Points& part, const Points& block, const KnnOptions& with) {
-          found = range_search(part, block, radius, {.search = with});
+          found = range_search(part, block, radius, {.search = with, .max_results = options.max_results});
         });
         walk.note(found.stats, found.certificate);
         redone += found.certificate.redone;

@@ -416,6 +416,39 @@ def test_a_copy_is_not_resumed_after_the_database_changed(vicinal, tmp_path):
     assert vicinal("match", path).status == 0 and files_beside(path) == ["scene.db"]
 
 
+def test_a_copy_is_not_resumed_after_a_change_that_sqlite_does_not_count(vicinal, tmp_path):
+    """In journal_mode WAL a change that leaves page 1 alone is not counted, and leaving that mode is one change."""
+    path = make(tmp_path / "scene.db", scene())
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("SELECT count(*) FROM images").fetchone()
+    vicinal("match", path).fails(4, "IoError", "another program has the database open")
+    other.execute("UPDATE images SET name = upper(name)")
+    other.close()
+    other = sqlite3.connect(path, isolation_level=None)
+    assert other.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    names = other.execute("SELECT name FROM images").fetchall()
+    other.close()
+    vicinal("match", path, "--resume").fails(2, "InvalidArgument", "has been written since")
+    with sqlite3.connect(path) as base:
+        assert base.execute("SELECT name FROM images").fetchall() == names
+
+
+def test_a_database_that_is_being_read_is_refused_before_it_is_copied(vicinal, tmp_path):
+    path = make(tmp_path / "scene.db", scene())
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM images").fetchone()
+    with sqlite3.connect(path, isolation_level=None) as writer:
+        writer.execute("UPDATE images SET name = name")
+    vicinal("match", path).fails(4, "IoError", "is being read or written by another program")
+    writer.close()
+    other.close()
+    assert files_beside(path) == ["scene.db"]
+    assert vicinal("match", path).status == 0
+
+
 def test_colmap_opens_what_is_written(vicinal, tmp_path):
     pycolmap = pytest.importorskip("pycolmap")
     path = make(tmp_path / "scene.db", scene())
