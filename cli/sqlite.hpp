@@ -37,7 +37,8 @@ class Database {
   bool has_table(std::string_view name);
   /// What is in the file itself, whatever a journal or the file -wal has besides.
   FileHead head() const;
-  /// A checksum of all that is in the file itself but the journal's mode and the counts of its changes. Call it in a transaction that writes.
+  /// It returns a checksum of all that is in the file itself but the journal's mode and the counts of its changes. Call
+  /// it in a transaction that writes.
   std::uint64_t checksum() const;
   /// Throws FormatError for a file that was cut short: SQLite takes zeros for what its last page lacks.
   void check_length();

@@ -66,7 +66,8 @@ struct RowBest {
 std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
                                        Mutual mutual);
 
-/// Says of an error of rows, which speaks of a corpus and of queries, which image it is, or which two, as "image N"; throws it.
+/// It throws an error of rows, which speaks of a corpus and of queries, with the image that it is of, or both, as
+/// "image N".
 [[noreturn]] void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries);
 
 }  // namespace vicinal

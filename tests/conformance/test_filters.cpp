@@ -193,6 +193,28 @@ TEST(Filters, GroupsOfRowsWithFewColumns) {
     }
 }
 
+// The k nearest of up to 16 are a list in registers (NearestFew), more are a pool: the same rows, ties and masked ones among them.
+TEST(Filters, NearestOfATreeAroundWhatRegistersHold) {
+  Rng rng(33);
+  for (const Data& data : all_data)
+    for (const std::string& set : instruction_sets())
+      for (const std::int64_t k : {1, 15, 16, 17}) {
+        const std::int64_t d = rng.between(1, 8), n = 1100;
+        const Table corpus = make(data, rng, DType::f32, n, d), queries = make(data, rng, DType::f32, 9, d);
+        KnnOptions options;
+        options.metric =
+            rng.pick(std::vector<Metric>{Metric::sqeuclidean, Metric::euclidean, Metric::l1, Metric::linf});
+        options.k = k;
+        options.pad = true;
+        options.first_id = rng.chance(0.5) ? 0 : 1'000'000'000'000;
+        if (rng.chance(0.3)) options.eligible.first = options.first_id + n - rng.between(1, 40);
+        options.run.instruction_set = set;
+        const Corpus kept(corpus.points(), {.metric = options.metric, .run = options.run});
+        EXPECT_EQ(difference(kept.knn(queries.points(), options), scanned(corpus, queries, options)), "")
+            << data.name << " " << metric_name(options.metric) << " d=" << d << " k=" << k << " " << set;
+      }
+}
+
 bool takes_tree(const vicinal::Plan& plan) {
   return std::any_of(plan.details.begin(), plan.details.end(),
                      [](const std::string& detail) { return detail.find("k-d tree") != std::string::npos; });

@@ -149,8 +149,9 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
       Int8QuantizeArgs row_args =
           int8_args(transform, affine(spec.metric, product, transform.scale), step, scratch, scratch.narrow.data());
       const Int8Facts facts = kernels.quantize_int8(row_args);
-      // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it. A row that is fine becomes no
-      // number, and so always a candidate, where a rotation adds what left fp64 at both ends.
+      // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
+      // A row that is fine becomes no number, and so always a candidate, where a rotation adds what left fp64 at both
+      // ends.
       if (std::isnan(facts.facts.xx) && kernels.first_bad(scratch.row.data(), dims) >= 0) unfit = true;
       const QuantizationErrors sums = quantization_errors(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);

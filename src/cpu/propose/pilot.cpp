@@ -20,9 +20,8 @@ namespace {
 constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 16;
 static_assert(pilot_bytes >= 8 * pilot_elements + 64 * most_rows, "the sample is kept in fp64");
 constexpr std::int64_t block_queries = 256;  // at most, that share a step
-constexpr std::int64_t likely_k = 50,
-                       likely_k_share =
-                           64;  // k of a corpus that is kept before its searches are known, at most one row in so many
+// The k of a corpus that is kept before its searches are known, and how many rows it has for each of them at least.
+constexpr std::int64_t likely_k = 50, rows_for_each = 64;
 
 constexpr double kept_cycles = 60;  // of a row that is kept
 // Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x 128 (2026-11-22, Granite Rapids).
@@ -183,7 +182,7 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
   Pilot pilot(kernels, spec, transform, thread_pool);
   if (pilot.count() < 16) return outlook;
   const double n = static_cast<double>(spec.corpus.rows), d = static_cast<double>(spec.corpus.cols);
-  const auto k = static_cast<double>(std::max(spec.k, std::min(likely_k, spec.corpus.rows / likely_k_share)));
+  const auto k = static_cast<double>(std::max(spec.k, std::min(likely_k, spec.corpus.rows / rows_for_each)));
   const auto cycles = [&](double pair, double left, double each) {
     return n * pair + left * (each + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
   };
