@@ -83,6 +83,9 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
   std::memcpy(&exact_radius, &radius, sizeof radius);
   const std::int64_t words[] = {2, exact_radius, static_cast<std::int64_t>(whole.distance_type), grid.block};
   Walk walk(cat("range search, radius=", radius), corpus, queries, search, whole, directory, grid, words);
+  // A part may find more than the caller's limit, since the error of the whole says how many matches all parts have.
+  const std::int64_t most_of_part =
+      options.max_results == 0 ? 0 : std::max(options.max_results, most_matches(0, cpu_backend(), whole.distance_type));
   std::vector<std::int64_t> counts(static_cast<std::size_t>(queries.rows), 0);
   std::int64_t total = 0;
   for (std::int64_t number = 0; number < walk.blocks(); ++number) {
@@ -103,7 +106,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
       } else {
         CsrNeighbors found;
         rows = walk.part(walk.head.first_row, [&](const Points& part, const Points& block, const KnnOptions& with) {
-          found = range_search(part, block, radius, {.search = with, .max_results = options.max_results});
+          found = range_search(part, block, radius, {.search = with, .max_results = most_of_part});
         });
         walk.note(found.stats, found.certificate);
         redone += found.certificate.redone;
