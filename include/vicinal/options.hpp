@@ -35,6 +35,7 @@ enum class Proof : std::uint8_t { certified, exhaustive };
 /// mapped files are not counted. 0: what is free, less a tenth.
 struct Budget {
   std::int64_t host = 0;
+  bool operator==(const Budget&) const = default;
 };
 /// "268435456", "256MiB", "1.5 GB", "64k". Throws InvalidArgument on anything else.
 std::int64_t parse_bytes(std::string_view text);
@@ -46,6 +47,7 @@ struct Execution {
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
   std::string filter =
       "auto";  // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name
+  bool operator==(const Execution&) const = default;
 };
 
 /// Which rows of the corpus may be in an answer, by the ids that are returned (first_id counted). The conditions that

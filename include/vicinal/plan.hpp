@@ -15,6 +15,7 @@ struct Shape {
   std::int64_t cols = 0;
   DType dtype = DType::f32;
   bool on_device = false;  // in memory of the device that searches, which reads them there
+  bool operator==(const Shape&) const = default;
 };
 
 struct Plan {

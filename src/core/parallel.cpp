@@ -189,7 +189,7 @@ ThreadPool::ThreadPool(int threads, const Progress& progress, std::stop_token st
 
 ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::for_each(std::int64_t count, const std::function<void(std::int64_t, int)>& body) {
+void ThreadPool::for_each(std::int64_t count, FunctionRef<void(std::int64_t, int)> body) {
   if (!arena_ || count <= 1) {
     FpGuard guard;
     for (std::int64_t i = 0; i < count; ++i) body(i, 0);

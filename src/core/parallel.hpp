@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <thread>
 
 #include "core/coarse_clock.hpp"
 #include "core/fpenv.hpp"
+#include "core/function_ref.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -35,7 +35,7 @@ class ThreadPool {
   int threads() const noexcept { return threads_; }
   /// body(index, worker) for every index in [0, count), each once; worker < threads() names a scratch of its own.
   /// Runs on at most threads() threads, the calling one among them; the first exception is thrown here.
-  void for_each(std::int64_t count, const std::function<void(std::int64_t index, int worker)>& body);
+  void for_each(std::int64_t count, FunctionRef<void(std::int64_t index, int worker)> body);
   /// The same by runs: body(begin, end) for each `length` of [0, count), the last one shorter. Of a single run nothing is allocated.
   template <class Body>
   void for_runs(std::int64_t count, std::int64_t length, const Body& body) {

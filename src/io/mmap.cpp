@@ -96,7 +96,7 @@ MappedFile::Sequential::~Sequential() {
 }
 
 Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
-                            const std::function<void(Bytes first, std::uint64_t size)>& check) {
+                            FunctionRef<void(Bytes first, std::uint64_t size)> check) {
   std::size_t size = 0;
   const Descriptor file = open_file(path, "read", size);
   std::vector<std::byte> first(std::min(beginning, size));

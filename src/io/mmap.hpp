@@ -3,11 +3,11 @@
 // from storage that you do not trust (read_file).
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 
 #include "core/buffer.hpp"
+#include "core/function_ref.hpp"
 #include "io/bytes.hpp"
 
 namespace vicinal::io {
@@ -47,7 +47,7 @@ class MappedFile {
 /// first `beginning` bytes (or all of a shorter file) and the length before memory is taken for the rest. Throws as
 /// MappedFile does, OutOfMemory, FormatError for a file that shrinks meanwhile, and what `check` throws.
 Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
-                            const std::function<void(Bytes first, std::uint64_t size)>& check);
+                            FunctionRef<void(Bytes first, std::uint64_t size)> check);
 
 /// Throws InvalidArgument if the path holds a NUL byte: the system would read a shorter name.
 void check_path(const std::string& path);

@@ -80,6 +80,7 @@ Prepared prepare(const Points& rows, const CorpusOptions& options) {
                           .k = std::min(search.k, rows.rows),
                           .stream = options.stream};
     prepared.kept = backend.search().prepare_corpus(spec, plan, thread_pool);
+    if (&backend == &cpu_backend()) prepared.last = std::make_shared<KeptPlan>();
   } else if (options.stream != nullptr) {
     backend.device().wait_for(options.stream);  // searches read the rows, and know nothing of that stream
   }

@@ -35,7 +35,7 @@ void DeviceTasks::watch() {
   }
 }
 
-void DeviceTasks::run(const std::function<void(std::size_t)>& task) {
+void DeviceTasks::run(FunctionRef<void(std::size_t)> task) {
   std::vector<std::exception_ptr> failures(count() + 1);  // the last is of the caller's progress
   running_ = count();
   const auto guarded = [&](std::size_t i) {

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/function_ref.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -25,7 +25,7 @@ class DeviceTasks {
   /// It runs task(i) for each device and returns when all have ended. Throws what the caller's progress throws,
   /// Cancelled where that says so, or what a task threw; of a device that failed, or had no memory, with its name in
   /// front.
-  void run(const std::function<void(std::size_t task)>& task);
+  void run(FunctionRef<void(std::size_t task)> task);
 
  private:
   void watch();

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <optional>
 
 #include "core/buffer.hpp"
 #include "core/fpenv.hpp"
@@ -131,6 +132,18 @@ void fit_batch(SearchPlan& plan, const std::string& precision, const SearchBacke
   plan.query_batch = alone.query_batch;
 }
 
+/// A plan that is copied when it is changed: most searches change none.
+class ChangedPlan {
+ public:
+  explicit ChangedPlan(const SearchPlan& plan) : from_(&plan) {}
+  const SearchPlan& get() const noexcept { return own_ ? *own_ : *from_; }
+  SearchPlan& change() { return own_ ? *own_ : own_.emplace(*from_); }
+
+ private:
+  const SearchPlan* from_;
+  std::optional<SearchPlan> own_;
+};
+
 Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
                 const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
   Report report;
@@ -146,24 +159,25 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
   problem.k = spec.k;
   ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   note_threads(stats, thread_pool);
-  SearchPlan whole = plan;  // and smaller where memory was refused
+  ChangedPlan whole(plan);  // smaller where memory was refused
   for (const std::string& name : plan.cascade) {
     if (left == 0) break;
-    SearchPlan precision_plan = report.certificate.precisions.empty() ? whole : plan_for_rest(whole, left);
-    if (name != plan.cascade.front()) fit_batch(precision_plan, name, backend.search(), problem);
+    ChangedPlan own(whole.get());
+    if (!report.certificate.precisions.empty()) own.change() = plan_for_rest(whole.get(), left);
+    if (name != plan.cascade.front()) fit_batch(own.change(), name, backend.search(), problem);
     PrecisionRun run(spec, out, queries, pending, left, thread_pool, report);
     const bool ran = retry_smaller(
         [&] {
-          const auto session =
-              backend.search().open(spec, precision_plan, precision_of(name), kept, thread_pool, stats);
-          if (session) run.run(*session, precision_plan, kept != nullptr);
+          const auto session = backend.search().open(spec, own.get(), precision_of(name), kept, thread_pool, stats);
+          if (session) run.run(*session, own.get(), kept != nullptr);
           return session != nullptr;
         },
         [&] {
-          const bool smaller = halve(precision_plan, name, backend, problem, stats);
-          whole.query_batch = std::min(whole.query_batch, precision_plan.query_batch);
-          whole.corpus_chunk = std::min(whole.corpus_chunk, precision_plan.corpus_chunk);
-          whole.resident = precision_plan.resident;
+          const bool smaller = halve(own.change(), name, backend, problem, stats);
+          SearchPlan& later = whole.change();
+          later.query_batch = std::min(later.query_batch, own.get().query_batch);
+          later.corpus_chunk = std::min(later.corpus_chunk, own.get().corpus_chunk);
+          later.resident = own.get().resident;
           return smaller;
         });
     if (!ran) continue;
@@ -280,8 +294,11 @@ Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Pr
   if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return knn_on_devices(out, corpus, prepared, queries, options, devices);
   const Backend& backend = find_backend(options.run.device);
-  const SearchPlan plan = make_plan(
-      backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
+  const ProblemShape problem =
+      knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan());
+  const auto planned = prepared.last ? prepared.last->plan(backend, problem, options)
+                                     : std::make_shared<const SearchPlan>(make_plan(backend, problem, options));
+  const SearchPlan& plan = *planned;
   check_out(out, queries, options, plan.distance_type);
   check_reach(backend, out);
   SearchSpec spec{.corpus = corpus,

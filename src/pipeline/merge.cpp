@@ -71,7 +71,7 @@ void merge_row(std::span<const NeighborsView> parts, std::int64_t row, bool desc
 }  // namespace
 
 void for_lists(std::int64_t rows, std::int64_t entries, int threads,
-               const std::function<void(std::int64_t first, std::int64_t last)>& body) {
+               FunctionRef<void(std::int64_t first, std::int64_t last)> body) {
   constexpr std::int64_t entries_at_once = 4096;
   const std::int64_t at_once = std::max<std::int64_t>(entries_at_once / std::max<std::int64_t>(entries, 1), 1),
                      runs = (rows + at_once - 1) / at_once;

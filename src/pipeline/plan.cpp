@@ -189,6 +189,10 @@ SearchPlan start_plan(const Backend& backend, const ProblemShape& problem, const
 
 }  // namespace
 
+std::int64_t budget_of(const Backend& backend, const KnnOptions& options) {
+  return options.memory.host > 0 ? options.memory.host : backend.device().recent_free_bytes() / 10 * 9;
+}
+
 SearchPlan open_plan(const Backend& backend, const KnnOptions& options) {
   const DeviceBackend& device = backend.device();
   device.check_stream(options.stream);  // before what a capture does not survive
@@ -199,7 +203,7 @@ SearchPlan open_plan(const Backend& backend, const KnnOptions& options) {
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
   device.check_instruction_set(plan.instruction_set);
   plan.threads = choose_threads(run.threads, plan);
-  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : device.recent_free_bytes() / 10 * 9;
+  plan.budget_bytes = budget_of(backend, options);
   return plan;
 }
 

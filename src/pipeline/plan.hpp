@@ -9,6 +9,9 @@ namespace vicinal {
 /// Unsupported (the caller's stream, too), InvalidArgument (names).
 SearchPlan open_plan(const Backend& backend, const KnnOptions& options);
 
+/// It returns the bytes of memory that a search may take: the caller's, or nine tenths of what is free.
+std::int64_t budget_of(const Backend& backend, const KnnOptions& options);
+
 /// It throws MemoryBudget for a plan of which minimum_bytes are beyond budget_bytes. or_else: what helps besides more
 /// memory.
 [[noreturn]] void fail_budget(const Plan& plan, const char* or_else);

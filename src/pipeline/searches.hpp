@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backend/backend.hpp"
+#include "pipeline/kept_plan.hpp"
 #include "vicinal/corpus.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/verify.hpp"
@@ -13,7 +14,8 @@ namespace vicinal {
 /// What a Corpus keeps of all of its rows, in the form of one backend.
 struct Prepared {
   std::shared_ptr<const PreparedCorpus> kept = nullptr;  // null: nothing, and each search prepares the rows
-  SearchPlan made = {};  // by which the form was prepared: it can be searched in no other
+  SearchPlan made = {};                      // by which the form was prepared: it can be searched in no other
+  std::shared_ptr<KeptPlan> last = nullptr;  // of a form on the host
 
   const SearchPlan* plan() const noexcept { return kept ? &made : nullptr; }
 };
