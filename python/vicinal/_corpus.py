@@ -36,7 +36,7 @@ class Corpus:
     As :func:`vicinal.knn`, for what concerns the corpus.
     """
 
-    __slots__ = ("_native", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "_there", "_usual", "__weakref__")
+    __slots__ = ("_native", "_rows", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "_there", "_usual", "__weakref__")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Corpus:
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
         self._there = x if rows.cuda_device >= 0 else None  # rows that only their own library brings to the host
         self._usual: tuple[int, _native.Options | None] = 0, None  # k of the last search that said nothing else, and its options
+        self._rows = self._native.shape[0]
 
     @classmethod
     def open(
@@ -104,6 +105,7 @@ class Corpus:
     def _of(cls, native: _native.Corpus, device: str, threads: int, memory: Memory) -> Corpus:
         self = cls.__new__(cls)
         self._native, self._copied_bytes, self._there, self._usual = native, 0, None, (0, None)
+        self._rows = native.shape[0]
         # The rule for degenerate rows is the native object's own; searches ignore the one that options name.
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, "error"
         return self
@@ -170,7 +172,7 @@ class Corpus:
             )  # fmt: skip
             if usual:
                 self._usual = k, options
-        native, columns, namespace = self._native, self._native.shape[0] + options.first_id, _namespaces.of(queries)
+        native, columns, namespace = self._native, self._rows + (0 if usual else options.first_id), _namespaces.of(queries)
         if rows.cuda_device < 0:
             return _results.neighbors(native.knn(rows, options), copied, columns, namespace)
         found = _namespaces.search(
