@@ -80,8 +80,8 @@ SearchBatch CpuSession::batch() noexcept {
           .spec = spec_,
           .chunk = chunk(),
           .query_points = query_points_,
-          .rows = rows_,
-          .given = given_,
+          .rows = rows(),
+          .given = given(),
           .queries = queries_,
           .results = results_.data(),
           .splits = plan_.row_splits,
@@ -103,10 +103,13 @@ FilterPass CpuSession::pass(const SearchBatch& batch) noexcept {
 
 void CpuSession::prepare_queries(const Points& queries, const QueryRows& rows) {
   query_points_ = queries;
-  rows.copy_to(rows_);
-  given_.clear();
-  if (uses_kd_tree()) kd_tree_queries_.prepare(kernels_, spec_, queries, thread_pool_, rows_, given_);
-  queries_.count = static_cast<std::int64_t>(rows_.size());
+  if (uses_kd_tree()) {
+    kd_tree_queries_.prepare(kernels_, spec_, queries, rows, thread_pool_);
+  } else {
+    rows.copy_to(rows_);
+    given_.clear();
+  }
+  queries_.count = static_cast<std::int64_t>(rows.size());
   if (answers_by_tree()) return;
   if (!in_codes(precision_) || !plan_.symmetric) pack_queries(nullptr);  // else when their order is known
 }
@@ -127,7 +130,7 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
   } else {
     PackArgs args = pack_args();
     args.techniques.second_level = refines();
-    cpu::prepare_queries(args, {.points = query_points_, .rows = rows_, .block = block, .int8 = int8_, .steps = steps},
+    cpu::prepare_queries(args, {.points = query_points_, .rows = rows(), .block = block, .int8 = int8_, .steps = steps},
                          thread_pool_, queries_);
   }
   start_results();

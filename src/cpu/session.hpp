@@ -51,7 +51,10 @@ class CpuSession final : public Session {
            (!prepared_ || chunk().second.present());
   }
   void note_largest_rows();
-  /// Packs the queries of rows_ and starts their results. steps: of each block where they are the packed rows; null: their own.
+  /// The row of each query, in the session's order, and its position in the batch; of none: its own number.
+  std::span<const std::int64_t> rows() const noexcept { return uses_kd_tree() ? kd_tree_queries_.rows() : rows_; }
+  std::span<const std::int64_t> given() const noexcept { return uses_kd_tree() ? kd_tree_queries_.given() : given_; }
+  /// Packs the queries of rows() and starts their results. steps: of each block where they are the packed rows; null: their own.
   void pack_queries(const std::vector<float>* steps);
   void start_results();
   void start_range();
@@ -77,8 +80,8 @@ class CpuSession final : public Session {
   std::unique_ptr<BoundModel> model_;  // null on the canonical precision
   PackedRows streamed_;
   Points query_points_;
-  std::vector<std::int64_t> rows_;   // of the queries, in the session's order
-  std::vector<std::int64_t> given_;  // where each of them was in the batch; empty: there
+  std::vector<std::int64_t> rows_;   // as rows(), but in a tree
+  std::vector<std::int64_t> given_;  // as given(), but in a tree
   KdTreeQueries kd_tree_queries_;
   BitQueries bit_queries_;
   PackedQueries queries_;

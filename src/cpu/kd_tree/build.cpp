@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cpu/kd_tree/box.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
@@ -32,13 +34,18 @@ void KdTree::build(const double* points, std::int64_t from, std::int64_t dims, T
     std::fill_n(leaves.high.data() + first * node, node, 0.0);
     for (std::int64_t leaf = first * fan; leaf < std::min(leaves.count, (first + 1) * fan); ++leaf) {
       const std::int64_t used = std::min(fan, count - leaf * fan);
-      for (int j = 0; j < width; ++j) {
-        double* column = rows.data() + leaf * node + j * fan;
-        for (std::int64_t i = 0; i < fan; ++i)
-          column[i] = i < used && j < dims ? points[order[leaf * fan + i] * dims + j] : 0.0;
-        const auto [low, high] = std::minmax_element(column, column + used);
-        leaves.low[box_at(leaf, j)] = *low;
-        leaves.high[box_at(leaf, j)] = *high;
+      for (std::int64_t i = (leaf + 1) * fan; i < std::min(count, (leaf + 2) * fan); ++i)
+        __builtin_prefetch(points + order[i] * dims);
+      double* const columns = rows.data() + leaf * node;
+      std::fill_n(columns, node, 0.0);
+      const Box box = box_of(0, used, dims, [&](std::int64_t i) {
+        const double* point = points + order[leaf * fan + i] * dims;
+        for (std::int64_t j = 0; j < dims; ++j) columns[j * fan + i] = point[j];
+        return point;
+      });
+      for (int j = 0; j < dims; ++j) {
+        leaves.low[box_at(leaf, j)] = box.low[j];
+        leaves.high[box_at(leaf, j)] = box.high[j];
       }
     }
     thread_pool.poll(0);
@@ -65,7 +72,7 @@ std::int64_t KdTree::bytes() const noexcept {
 std::int64_t KdTree::bytes(std::int64_t rows, std::int64_t dims) noexcept {
   const std::int64_t leaf = kd_tree_width(dims) * fan * 8, leaves = runs_of(rows);
   // The points, and rows by column, twice, while they are split; boxes are less than a 15th of the leaves but for what fills up a node of each level.
-  return rows * (dims * 8 + 2 * 16 + 4) + leaves * (leaf + leaf / 15) + 16 * leaf;
+  return rows * (dims * 8 + 2 * 8 + 4) + leaves * (leaf + leaf / 15) + 16 * leaf;
 }
 
 }  // namespace vicinal::cpu

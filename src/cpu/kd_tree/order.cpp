@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "core/nth.hpp"
 #include "cpu/kd_tree/box.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
-#include "select/ordered.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -20,15 +21,40 @@ constexpr std::int64_t sampled = 1024, around = 64;  // rows that say where the 
 // A box is measured again after so many cuts: where rows are in clusters it is smaller than what cuts leave.
 constexpr int box_cuts = 2;
 
-/// A row by its value of the column that is split, as an integer in the same order (select/ordered.hpp).
-struct ByColumn {
-  std::uint64_t value, row;
-  static ByColumn of(double value, std::uint32_t row) noexcept {
-    return {ordered<ValueType::f64>(std::bit_cast<std::uint64_t>(value), false), row};
+/// A row behind its value of the column that is split, so that integers are in the order of values, then of rows.
+using ByColumn = std::uint64_t;
+std::uint32_t row_of(ByColumn row) noexcept { return static_cast<std::uint32_t>(row); }
+
+/// A Column is one column of a part, whose values it takes as floats relative to the middle one of three, in units of
+/// their distance: whatever the values are, those about the median, where the part is split, are told apart. Rows that
+/// a float cannot tell apart are in the order of their numbers; the boxes that are searched are measured.
+class Column {
+ public:
+  Column(const double* points, std::int64_t dims, std::int64_t column, const Box& box,
+         const std::array<std::uint32_t, 3>& some) noexcept
+      : values_(points + column), dims_(dims) {
+    // Halves, since a width may be beyond fp64.
+    std::array<double, 3> halves = {value(some[0]) / 2, value(some[1]) / 2, value(some[2]) / 2};
+    std::sort(halves.begin(), halves.end());
+    origin_ = halves[1];
+    // A float has 2^126 of a unit and of its inverse: the least distance of the three leaves most of that to the others.
+    double unit = box.high[column] / 2 - box.low[column] / 2;
+    for (const double apart : {halves[1] - halves[0], halves[2] - halves[1]})
+      if (apart > 0) unit = std::min(unit, apart);
+    factor_ = unit > 0x1p-1000 ? 1 / unit : 1;
   }
-  bool operator<(const ByColumn& other) const noexcept { return before_pair(value, row, other.value, other.row); }
+  ByColumn of(std::uint32_t row) const noexcept {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>((value(row) / 2 - origin_) * factor_));
+    const std::uint32_t ordered = bits ^ ((0 - (bits >> 31)) | 0x80000000u);
+    return std::uint64_t{ordered} << 32 | row;
+  }
+
+ private:
+  double value(std::uint32_t row) const noexcept { return values_[row * dims_]; }
+  const double* values_;
+  std::int64_t dims_;
+  double origin_, factor_;
 };
-constexpr auto earlier = [](const ByColumn& a, const ByColumn& b) { return a < b; };
 
 struct Part {
   std::int64_t begin, end;
@@ -45,24 +71,29 @@ struct Part {
 
 class Splitter {
  public:
-  Splitter(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool, std::uint32_t* order)
-      : points_(points), dims_(dims), thread_pool_(thread_pool), order_(order), by_column_(rows) {}
+  Splitter(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool)
+      : points_(points), dims_(dims), thread_pool_(thread_pool), rows_(rows) {
+    thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {
+      std::iota(rows_.data() + begin, rows_.data() + end, static_cast<ByColumn>(begin));
+    });
+  }
 
   /// Splits the part; it keeps what comes first, and what comes after is returned.
   Part split(Part& part) {
     thread_pool_.poll(0);
     if (part.cuts > box_cuts) measured(part, box_of_part(part));
-    const std::int64_t middle = part.middle(), column = part.box.widest(dims_);
-    arrange(part, middle, column);
-    return halves(part, middle, column);
+    const std::int64_t middle = part.middle(), widest = part.box.widest(dims_);
+    fill(part, column_of(part, widest));
+    select(rows_, part.begin, middle, part.end);
+    return halves(part, middle, widest);
   }
   /// The same by all threads.
   Part split_together(Part& part) {
     thread_pool_.poll(0);
     if (part.cuts > box_cuts) measured(part, box_by_all_threads(part));
-    const std::int64_t middle = part.middle(), column = part.box.widest(dims_);
-    arrange_together(part, middle, column);
-    return halves(part, middle, column);
+    const std::int64_t middle = part.middle(), widest = part.box.widest(dims_);
+    arrange_together(part, middle, column_of(part, widest));
+    return halves(part, middle, widest);
   }
   void split_all(Part part) {
     while (part.size() > KdTree::fan) {
@@ -71,37 +102,42 @@ class Splitter {
       split_all(first);
     }
   }
+  std::uint32_t row_at(std::int64_t position) const noexcept { return row_of(rows_[position]); }
 
  private:
-  ByColumn of_row(std::uint32_t row, std::int64_t column) const noexcept {
-    return ByColumn::of(points_[row * dims_ + column], row);
-  }
   Part halves(Part& part, std::int64_t middle, std::int64_t column) const noexcept {
     Part after = part;
     after.begin = part.end = middle;
-    after.box.low[column] = part.box.high[column] = points_[order_[middle] * dims_ + column];
+    after.box.low[column] = part.box.high[column] = points_[row_at(middle) * dims_ + column];
     after.cuts = ++part.cuts;
     return after;
+  }
+  Column column_of(const Part& part, std::int64_t column) const noexcept {
+    return {points_, dims_, column, part.box, {row_at(part.begin), row_at(part.middle()), row_at(part.end - 1)}};
   }
   static void measured(Part& part, const Box& box) noexcept {
     part.box = box;
     part.cuts = 0;
   }
   Box box_of_part(const Part& part) const noexcept {
-    return box_of(part.begin, part.end, dims_, [&](std::int64_t i) { return points_ + order_[i] * dims_; });
+    return box_of(part.begin, part.end, dims_, [&](std::int64_t i) {
+      fetch(part, i);
+      return points_ + row_at(i) * dims_;
+    });
   }
-  void fill(const Part& part, std::int64_t column) noexcept {
-    constexpr std::int64_t ahead = 32;  // rows of a part lie all over memory
+  void fill(const Part& part, const Column& column) noexcept {
     for (std::int64_t i = part.begin; i < part.end; ++i) {
-      __builtin_prefetch(points_ + order_[std::min(i + ahead, part.end - 1)] * dims_ + column);
-      by_column_[i] = of_row(order_[i], column);
+      fetch(part, i);
+      rows_[i] = column.of(row_at(i));
     }
   }
-
-  void arrange(const Part& part, std::int64_t middle, std::int64_t column) {
-    fill(part, column);
-    select_nth(by_column_.data() + part.begin, by_column_.data() + middle, by_column_.data() + part.end, earlier);
-    for (std::int64_t i = part.begin; i < part.end; ++i) order_[i] = static_cast<std::uint32_t>(by_column_[i].row);
+  /// The rows of a part lie all over memory: one that is needed soon is fetched.
+  VICINAL_INLINE void fetch(const Part& part, std::int64_t position) const noexcept {
+    constexpr std::int64_t ahead = 32;
+    __builtin_prefetch(points_ + row_at(std::min(position + ahead, part.end - 1)) * dims_);
+  }
+  static void select(Buffer<ByColumn>& rows, std::int64_t begin, std::int64_t middle, std::int64_t end) {
+    select_nth(rows.data() + begin, rows.data() + middle, rows.data() + end, std::less());
   }
 
   static std::int64_t blocks_of(const Part& part) noexcept { return (part.size() + block_rows - 1) / block_rows; }
@@ -120,20 +156,20 @@ class Splitter {
 
   /// Every block sorts its rows into those before two values that a sample says are around the median, between them,
   /// and after; the median is looked for where it must be.
-  void arrange_together(const Part& part, std::int64_t middle, std::int64_t column) {
+  void arrange_together(const Part& part, std::int64_t middle, const Column& column) {
     const std::int64_t blocks = blocks_of(part);
     const auto block = [&](std::int64_t number) { return block_of(part, number); };
     const auto [low, high] = around_median(part, middle, column);
     using Counts = std::array<std::int64_t, 3>;
     std::vector<Counts> at(static_cast<std::size_t>(blocks));
-    const auto side = [low = low, high = high](const ByColumn& row) {
+    const auto side = [low = low, high = high](ByColumn row) {
       return static_cast<std::size_t>(!(row < low)) + static_cast<std::size_t>(high < row);
     };
     thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
       const Part rows = block(b);
       fill(rows, column);
       Counts counts{};
-      for (std::int64_t i = rows.begin; i < rows.end; ++i) ++counts[side(by_column_[i])];
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) ++counts[side(rows_[i])];
       at[static_cast<std::size_t>(b)] = counts;
     });
     std::int64_t next = part.begin;
@@ -143,27 +179,24 @@ class Splitter {
       for (Counts& counts : at) next += std::exchange(counts[s], next);
     }
     bounds[3] = next;
-    if (moved_.size() == 0) moved_ = Buffer<ByColumn>(by_column_.size());
+    if (moved_.size() == 0) moved_ = Buffer<ByColumn>(rows_.size());
     thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
       const Part rows = block(b);
       Counts to = at[static_cast<std::size_t>(b)];
-      for (std::int64_t i = rows.begin; i < rows.end; ++i) moved_[to[side(by_column_[i])]++] = by_column_[i];
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) moved_[to[side(rows_[i])]++] = rows_[i];
     });
     for (std::size_t s = 0; s < 3; ++s)
-      if (bounds[s] < middle && middle < bounds[s + 1])
-        select_nth(moved_.data() + bounds[s], moved_.data() + middle, moved_.data() + bounds[s + 1], earlier);
+      if (bounds[s] < middle && middle < bounds[s + 1]) select(moved_, bounds[s], middle, bounds[s + 1]);
     thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
       const Part rows = block(b);
-      for (std::int64_t i = rows.begin; i < rows.end; ++i) order_[i] = static_cast<std::uint32_t>(moved_[i].row);
+      std::copy(moved_.data() + rows.begin, moved_.data() + rows.end, rows_.data() + rows.begin);
     });
   }
 
-  std::pair<ByColumn, ByColumn> around_median(const Part& part, std::int64_t middle, std::int64_t column) const {
+  std::pair<ByColumn, ByColumn> around_median(const Part& part, std::int64_t middle, const Column& column) const {
     std::array<ByColumn, sampled> sample;
-    for (std::int64_t i = 0; i < sampled; ++i) {
-      const std::uint32_t row = order_[part.begin + i * part.size() / sampled];
-      sample[static_cast<std::size_t>(i)] = of_row(row, column);
-    }
+    for (std::int64_t i = 0; i < sampled; ++i)
+      sample[static_cast<std::size_t>(i)] = column.of(row_at(part.begin + i * part.size() / sampled));
     std::sort(sample.begin(), sample.end());
     const std::int64_t rank = (middle - part.begin) * sampled / part.size();
     return {sample[static_cast<std::size_t>(std::max<std::int64_t>(rank - around, 0))],
@@ -173,17 +206,15 @@ class Splitter {
   const double* points_;
   std::int64_t dims_;
   ThreadPool& thread_pool_;
-  std::uint32_t* order_;
-  Buffer<ByColumn> by_column_, moved_;
+  Buffer<ByColumn> rows_, moved_;
 };
 
 }  // namespace
 
 void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
                    std::uint32_t* order) {
-  std::iota(order, order + rows, 0u);
-  if (rows <= KdTree::fan) return;
-  Splitter splitter(points, rows, dims, thread_pool, order);
+  if (rows <= KdTree::fan) return std::iota(order, order + rows, 0u);
+  Splitter splitter(points, rows, dims, thread_pool);
   const std::int64_t threads = thread_pool.threads(), most = std::max(serial_rows, rows / (4 * threads));
   std::vector<Part> large{{0, rows}};
   for (std::size_t i = 0; threads > 1 && i < large.size(); ++i)
@@ -197,8 +228,11 @@ void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, T
   });
   std::vector<Part> parts;
   for (const std::vector<Part>& some : pieces) parts.insert(parts.end(), some.begin(), some.end());
-  thread_pool.for_each(static_cast<std::int64_t>(parts.size()),
-                       [&](std::int64_t i, int) { splitter.split_all(parts[static_cast<std::size_t>(i)]); });
+  thread_pool.for_each(std::ssize(parts), [&](std::int64_t number, int) {
+    const Part& part = parts[static_cast<std::size_t>(number)];
+    splitter.split_all(part);
+    for (std::int64_t i = part.begin; i < part.end; ++i) order[i] = splitter.row_at(i);
+  });
 }
 
 }  // namespace vicinal::cpu

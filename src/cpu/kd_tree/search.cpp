@@ -7,14 +7,13 @@
 #include <cmath>
 
 #include "core/canonical.hpp"
-#include "prepare/check.hpp"
-#include "prepare/load.hpp"
+#include "cpu/kd_tree/load.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t queries_at_once = 32;  // a piece of work
-constexpr std::int64_t loaded_at_once = 1024;
+constexpr std::int64_t placed_at_once = 1024;
 constexpr int visits_a_poll = 256;
 
 /// One query at a time down the tree.
@@ -160,42 +159,30 @@ class Walk {
 }  // namespace
 
 void KdTreeQueries::prepare(const Kernels& kernels, const SearchSpec& spec, const Points& queries,
-                            ThreadPool& thread_pool, std::vector<std::int64_t>& rows,
-                            std::vector<std::int64_t>& given) {
+                            const QueryRows& rows, ThreadPool& thread_pool) {
   const std::int64_t dims = queries.cols, count = static_cast<std::int64_t>(rows.size());
-  const std::int64_t pieces = (count + loaded_at_once - 1) / loaded_at_once;
   Buffer<double> points(count * dims);
-  std::atomic<bool> unfit{false};
-  thread_pool.for_each(pieces, [&](std::int64_t piece, int) {
-    double gathered[most_kd_tree_dims];
-    const std::int64_t begin = piece * loaded_at_once, end = std::min(count, begin + loaded_at_once);
-    for (std::int64_t i = begin; i < end; ++i)
-      load_row(kernels, queries, rows[static_cast<std::size_t>(i)], gathered, points.data() + i * dims);
-    if (kernels.first_bad(points.data() + begin * dims, (end - begin) * dims) >= 0) unfit = true;
-    thread_pool.poll(0);
-  });
-  if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
+  load_finite(
+      kernels, spec, queries, "query", count, [&](std::int64_t i) { return rows[static_cast<std::size_t>(i)]; },
+      thread_pool, points.data());
   Buffer<std::uint32_t> order(count);
   (dims <= most_cell_dims ? cell_order : kd_tree_order)(points.data(), count, dims, thread_pool, order.data());
   width_ = kd_tree_width(dims);
   grow(points_, count * width_);
-  given.resize(rows.size());
-  // Rows ascend, so that those of a run need no copy to be told apart.
-  const bool run = count > 0 && rows.back() - rows.front() == count - 1;
-  const std::int64_t first = run ? rows.front() : 0;
-  std::vector<std::int64_t> ordered(run ? 0 : rows.size());
-  std::int64_t* const row_at = run ? rows.data() : ordered.data();
-  thread_pool.for_each(pieces, [&](std::int64_t piece, int) {
-    for (std::int64_t i = piece * loaded_at_once; i < std::min(count, (piece + 1) * loaded_at_once); ++i) {
+  count_ = rows.size();
+  rows_are_given_ = rows.adjacent() && rows.front() == 0;
+  grow(given_, count);
+  if (!rows_are_given_) grow(rows_, count);
+  thread_pool.for_runs(count, placed_at_once, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
       const std::uint32_t from = order[i];
-      given[static_cast<std::size_t>(i)] = from;
-      row_at[i] = run ? first + from : rows[from];
+      given_[i] = from;
+      if (!rows_are_given_) rows_[i] = rows[from];
       double* to = points_.data() + i * width_;
       std::copy_n(points.data() + from * dims, dims, to);
       std::fill(to + dims, to + width_, 0.0);
     }
   });
-  if (!run) rows = std::move(ordered);
 }
 
 void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries) {

@@ -1,7 +1,7 @@
 // The search of rows in a k-d tree (kd_tree.hpp): a query goes down the tree, nearest box first, until the next one is farther than its
 // k-th so far or its radius. Queries near each other come one after another, so that they find the same leaves in the caches.
 #pragma once
-#include <vector>
+#include <span>
 
 #include "cpu/rerank/output.hpp"
 
@@ -10,15 +10,23 @@ namespace vicinal::cpu {
 /// The queries of a batch as the search reads them.
 class KdTreeQueries {
  public:
-  /// Puts `rows`, which name rows of `queries`, into an order in which neighbours come together, and `given` says where each of them was. Throws InvalidValue
-  /// for queries that are not finite.
-  void prepare(const Kernels& kernels, const SearchSpec& spec, const Points& queries, ThreadPool& thread_pool,
-               std::vector<std::int64_t>& rows, std::vector<std::int64_t>& given);
+  /// Takes these rows of `queries` in an order in which neighbours come together. Throws InvalidValue for queries that
+  /// are not finite.
+  void prepare(const Kernels& kernels, const SearchSpec& spec, const Points& queries, const QueryRows& rows,
+               ThreadPool& thread_pool);
+  /// The row of each query, in that order, and its position in the batch.
+  std::span<const std::int64_t> rows() const noexcept {
+    return {rows_are_given_ ? given_.data() : rows_.data(), count_};
+  }
+  std::span<const std::int64_t> given() const noexcept { return {given_.data(), count_}; }
   /// [width], filled up with zeros.
   const double* point(std::int64_t query) const noexcept { return points_.data() + query * width_; }
 
  private:
   std::int64_t width_ = 2;
+  std::size_t count_ = 0;
+  bool rows_are_given_ = false;  // of a run from row 0 on
+  Buffer<std::int64_t> rows_, given_;  // written by all threads, where a list is cleared by one
   Buffer<double> points_;  // [query][width]
 };
 

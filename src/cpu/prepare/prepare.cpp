@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "cpu/kd_tree/load.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
 
@@ -67,21 +68,11 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
 namespace {
 
 void build_kd_tree(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thread_pool, PackedRows& out) {
-  const Points& corpus = spec.corpus;
-  const std::int64_t dims = corpus.cols, count = out.count;
+  const std::int64_t dims = spec.corpus.cols, count = out.count;
   Buffer<double> points(count * dims);
-  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
-  std::atomic<bool> unfit{false};
-  thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
-    PrepareScratch& scratch = scratches.of(worker);
-    for (std::int64_t row = tile * tile_rows; row < std::min(count, (tile + 1) * tile_rows); ++row) {
-      SelfProduct product;
-      if (!load_checked(kernels, spec, corpus, out.first + row, scratch, product)) unfit = true;
-      std::copy_n(scratch.row.data(), dims, points.data() + row * dims);
-    }
-    thread_pool.poll(0);
-  });
-  if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
+  load_finite(
+      kernels, spec, spec.corpus, "corpus", count, [&](std::int64_t i) { return out.first + i; }, thread_pool,
+      points.data());
   out.kd_tree.build(points.data(), count, dims, thread_pool);
 }
 
