@@ -5,6 +5,7 @@
 
 #include "core/canonical.hpp"
 #include "core/text.hpp"
+#include "prepare/check.hpp"
 #include "prepare/load.hpp"
 
 namespace vicinal::cpu {
@@ -98,9 +99,7 @@ std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t
       } else if (!finished) {
         value = canonical_value(metric, value, 0, 0);
       }
-      if (std::isnan(value))
-        fail(ErrorCode::range_error,
-             cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
+      if (std::isnan(value)) report_undefined_product(chunk.first + row);
       scratch_.entries[begin + i] = {fold_key(value, type, descends), spec_.first_id + chunk.first + row};
     }
   }

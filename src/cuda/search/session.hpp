@@ -335,9 +335,7 @@ class CudaSession final : public Session {
   }
   void report(const Counters& counters) {
     report_bad_rows(counters);
-    if (counters.undefined_keys != 0)
-      fail(ErrorCode::range_error,
-           cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
+    if (counters.undefined_keys != 0) report_undefined_product(counters.first_undefined);
     if (counters.infinite_keys != 0)
       report_infinite(spec_, counters.nearest_infinite != 0 ? ListEnd::nearest : ListEnd::farthest);
   }
