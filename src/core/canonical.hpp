@@ -8,6 +8,14 @@
 
 namespace vicinal {
 
+/// A row without a direction (semantics C7), zero for cosine or constant for correlation, has this for its product with
+/// itself. Kernels compare by themselves: a function of one comparison gives them other machine code.
+inline constexpr double degenerate_self = -1;
+constexpr bool is_degenerate_self(double self) noexcept { return self < 0; }
+/// Self products outside this range would overflow or underflow in cosine and correlation of f64 rows (C6).
+inline constexpr double least_self = 0x1p-500, most_self = 0x1p500;
+constexpr bool norm_in_range(double self) noexcept { return self >= least_self && self <= most_self; }
+
 /// The canonical value of a sum. For cosine and correlation that is q.r (of the shifted rows), and qq and rr are the
 /// rows' self products. Loops over rows look the metric's row up once: a lookup a row takes 3 % of one query's time.
 VICINAL_HOST_DEVICE inline double canonical_value(const MetricRow& row, double sum, double qq, double rr) noexcept {

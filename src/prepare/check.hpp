@@ -48,7 +48,4 @@ enum class ListEnd { nearest, farthest };
 /// It tells by its values whether a row is zero (cosine) or constant (correlation).
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;
 
-/// Self products outside this range would overflow or underflow in cosine and correlation of f64 rows (C6).
-inline bool norm_in_range(double self) noexcept { return self >= 0x1p-500 && self <= 0x1p500; }
-
 }  // namespace vicinal

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/canonical.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "prepare/check.hpp"
@@ -155,8 +156,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
       if (std::isnan(facts.facts.xx) && kernels.first_bad(scratch.row.data(), dims) >= 0) unfit = true;
       const QuantizationErrors sums = quantization_errors(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
-      // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
-      const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
+      const float term = is_degenerate_self(product.self) ? never_excluded : row_term(model, sums, norms);
       out.terms[at] = term;
       if (!std::isinf(term)) take_maxima(maxima, norms);
       if (second) {

@@ -5,13 +5,13 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/canonical.hpp"
+#include "core/exponents.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {
-
-constexpr int far_exponent = 60;  // queries so much larger than the corpus skip the precision
 
 /// Rounds one row into `floats`, filling its term and norms.
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Transform& transform, const double* row,
@@ -139,8 +139,7 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
         float& term = out.terms[at + r];
         const FilterNorms rounded =
             round_row(kernels, *model, *transform, row, map, scratch.floats.data() + r * dims, term);
-        // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
-        if (product.self < 0) term = -std::numeric_limits<float>::infinity();
+        if (is_degenerate_self(product.self)) term = never_excluded;
         if (std::isinf(term)) continue;
         take_maxima(out.tiles[static_cast<std::size_t>(tile)], rounded);
       }
@@ -160,16 +159,14 @@ namespace {
 void describe_query(const SearchSpec& spec, const Transform& transform, const double* row, std::int64_t dims,
                     QueryFacts& facts) {
   facts.scale = transform.scale;
-  facts.filterable = transform.usable && facts.self >= 0;
+  facts.filterable = transform.usable && !is_degenerate_self(facts.self);
   double largest = 0;
   for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
   if (!(largest > 0) || needs_norms(spec.metric)) return;
   // Queries of a product have a scale of their own, unless they are to be rows as well.
   const bool own_scale = filter_sum_of(spec.metric) == Sum::products && !spec.symmetric;
   if (own_scale) facts.scale = power_of_two(largest);
-  const int exponent = std::ilogb(largest);
-  const int above = exponent + std::ilogb(transform.scale);  // of the scaled query, where the corpus is about 0
-  if (std::abs(exponent) >= extreme_exponent || (!own_scale && above > far_exponent)) facts.filterable = false;
+  if (is_far(std::ilogb(largest), transform.scale, own_scale)) facts.filterable = false;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 
 namespace vicinal::cpu {
 
-/// Self products for cosine and correlation, canonical. A degenerate row has self = -1.
+/// Self products for cosine and correlation, canonical. A degenerate row has degenerate_self.
 struct Norms {
   Buffer<double> self;  // row . row, of the shifted row for correlation
   Buffer<double> mean;  // correlation only

@@ -80,8 +80,7 @@ double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* s
 
 /// int8 can estimate products alone, and their sums must fit 32 bits.
 bool takes_bytes(const ProblemShape& problem) {
-  const Sum sum = filter_sum_of(problem.metric);
-  return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
+  return has_products(filter_sum_of(problem.metric)) && problem.corpus.cols <= most_int8_dims;
 }
 
 /// It throws Unsupported for a filter by name that only other devices have.

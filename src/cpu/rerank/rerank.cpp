@@ -94,7 +94,9 @@ std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t
       double value;
       if (norms) {
         const double self = chunk.norms.self[row];
-        value = self < 0 || self_ < 0 ? 1.0 : canonical_value(metric_row, values[i], self_, self);
+        value = is_degenerate_self(self) || is_degenerate_self(self_)
+                    ? 1.0
+                    : canonical_value(metric_row, values[i], self_, self);
       } else {
         value = canonical_value(metric_row, values[i], 0, 0);
       }

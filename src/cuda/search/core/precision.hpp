@@ -52,7 +52,6 @@ struct FilterPrecision {
 };
 
 /// Which searches each filters: tensor cores multiply, other sums of int8 are of differences, and those of more columns would leave 32 bits.
-constexpr bool has_products(Sum sum) { return sum == Sum::squares || sum == Sum::products; }
 constexpr bool has_byte_differences(Sum sum) { return sum == Sum::magnitudes || sum == Sum::largest; }
 inline bool int8_takes(Sum sum, std::int64_t dims) {
   return (has_products(sum) || has_byte_differences(sum)) && dims <= most_int8_dims;

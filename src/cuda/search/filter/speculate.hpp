@@ -72,9 +72,7 @@ inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std
 }
 
 /// Whether thresholds of a precision may be guessed: its sums tell of each group of a sample how near it is.
-constexpr bool guesses(Precision precision, Sum sum) {
-  return precision == Precision::int8 && (sum == Sum::squares || sum == Sum::products);
-}
+constexpr bool guesses(Precision precision, Sum sum) { return precision == Precision::int8 && has_products(sum); }
 /// Whether the whole corpus is there when a search begins, so that thresholds may be guessed from a sample of it.
 inline bool at_once(const Plan& plan, std::int64_t rows, bool prepared) {
   return prepared || plan.corpus_chunk >= rows;

@@ -70,7 +70,8 @@ __device__ __forceinline__ bool fused_map(const FusedArgs& f, const double (&x)[
       self = lanes_joined(squares, Plus{});
     }
     query.self = self;
-    fit = fit && self > 0 && is_finite(self) && (f.query_type != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500));
+    fit =
+        fit && self > 0 && is_finite(self) && (f.query_type != DType::f64 || (self >= least_self && self <= most_self));
     map.factor = fit ? 1.0 / sqrt(self) : 0.0;
   } else if (fit && largest > 0) {
     const bool own_scale = f.model.sum == Sum::products;

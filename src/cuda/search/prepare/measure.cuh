@@ -1,13 +1,12 @@
 // PREPARE, its first kernels: rows are checked, and their norms and largest elements are taken; queries by a kernel of their own, for more is
 // remembered of them. order.cuh sorts what they measured, pack_int8.cuh and pack_float.cuh round it.
 #pragma once
+#include "core/exponents.hpp"
 #include "cuda/search/prepare/fours.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int prepare_threads = 256;
-inline constexpr int far_exponent = 60,
-                     extreme_exponent = 400;  // as in src/cpu/prepare/prepare.cpp and prepare/transform.hpp
 
 struct Prepare {
   PreparedMatrix matrix;
@@ -63,16 +62,10 @@ __device__ __forceinline__ void store_values(const PreparedMatrix& matrix, Metri
     matrix.values[base + i] = element(matrix.rows, matrix.dtype, base + i) - mean;
 }
 
-/// Whether a query whose largest element has this exponent is beyond what the filter's bound holds for.
-__device__ __forceinline__ bool is_far(const Prepare& args, int exponent, bool own_scale) {
-  return exponent >= extreme_exponent || -exponent >= extreme_exponent ||
-         (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent);
-}
-
 /// Whether the contract takes a row of this product with itself.
 __device__ __forceinline__ bool norm_fits(const Prepare& args, double self, bool degenerate) {
   if (degenerate) return args.degenerate_is_one;
-  return args.matrix.dtype != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500);
+  return args.matrix.dtype != DType::f64 || (self >= least_self && self <= most_self);
 }
 
 /// Checks queries, takes their norms and sizes, and stores their values: a warp a query.
@@ -109,7 +102,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
         self = centred_squares(matrix, row, base, self / static_cast<double>(matrix.dims));
       degenerate = same;
       in_range = norm_fits(args, self, degenerate);
-      if (lane_index() == 0) matrix.self[row] = degenerate ? -1.0 : self;
+      if (lane_index() == 0) matrix.self[row] = degenerate ? degenerate_self : self;
       __syncwarp();
     }
     if (matrix.values != nullptr) store_values(matrix, metric, row, base);
@@ -124,7 +117,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
           const bool own_scale = args.model.sum == Sum::products;
           const int exponent = ilogb(largest);
           if (own_scale) scale = ldexp(1.0, -exponent);
-          if (is_far(args, exponent, own_scale)) filterable = false;
+          if (is_far(exponent, args.transform.scale, own_scale)) filterable = false;
         }
         matrix.scales[row] = scale;
         matrix.filterable[row] = filterable;
@@ -232,7 +225,7 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
     self = fours_joined(lists);
     if (writes) matrix.mean[row] = mean;
   }
-  if (writes) matrix.self[row] = degenerate ? -1.0 : self;
+  if (writes) matrix.self[row] = degenerate ? degenerate_self : self;
   facts.in_range = norm_fits(args, self, degenerate);
   // Its elements as the filter has them.
   if (!args.filters) return facts;
@@ -291,7 +284,7 @@ __device__ __forceinline__ void measure_plain_query(const Prepare& args, std::in
   const RowFacts facts = facts_of_row<true, true>(args, Columns(matrix, row));
   if (!there || lane_index() % row_lanes != 0) return;
   if (!facts.finite && tells) atomicAdd(&args.counters->bad_queries, 1u);
-  const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),
+  const bool far = facts.largest > 0 && is_far(ilogb(facts.largest), args.transform.scale, false),
              filterable = args.transform.usable && facts.finite && !far;
   matrix.scales[row] = args.transform.scale;
   matrix.filterable[row] = filterable;

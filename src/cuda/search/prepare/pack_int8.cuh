@@ -22,9 +22,8 @@ __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t posi
   const std::int64_t row = matrix.order[position];
   const FilterNorms norms = filter_norms(args.model, sums);
   if (args.duplicates == nullptr || args.duplicates[row] == 0) {
-    // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
     const bool degenerate = args.model.unit && matrix.self[row] < 0;
-    term = degenerate ? -static_cast<float>(infinite) : row_term(args.model, sums, norms);
+    term = degenerate ? never_excluded : row_term(args.model, sums, norms);
   }
   const bool sound = is_finite(static_cast<double>(term));
   if (sound) {

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(prepare_threads) sample_rows(Sampling args) {
       self = centred_squares(matrix, i, base, row.shift);
     }
     row.factor = self > 0 ? 1.0 / sqrt(self) : 0.0;
-    row.fit = row.fit && !same && (matrix.dtype != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500));
+    row.fit = row.fit && !same && (matrix.dtype != DType::f64 || (self >= least_self && self <= most_self));
     largest = 0;
     for (std::int64_t c = lane_index(); c < matrix.dims; c += 32) {
       const double x = fabs((element(matrix.rows, matrix.dtype, base + c) - row.shift) * row.factor);
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
   // The scale brings that to about 1.
   ChosenTransform chosen;
   const int exponent = largest > 0 && is_finite(largest) ? ilogb(largest) : 0;
-  chosen.usable = is_finite(largest) && exponent < extreme_exponent && -exponent < extreme_exponent;
+  chosen.usable = is_finite(largest) && !is_extreme(exponent);
   if (!unit && largest > 0 && chosen.usable) {
     chosen.scale = ldexp(1.0, -exponent);
     if (integral) chosen.integral = chosen.scale;
