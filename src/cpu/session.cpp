@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/divide.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "prepare/matches.hpp"
 
@@ -48,7 +49,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   std::int64_t block = 1;
   for (const HostPrecision& one : host_precisions)
     if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));
-  const std::int64_t padded = (batch + block - 1) / block * block;
+  const std::int64_t padded = rounded_up(batch, block);
   const std::int64_t pools = tree_answers(plan, problem.corpus.rows, problem.range) ? plan.threads : results;
   std::int64_t total =
       pools * static_cast<std::int64_t>(sizeof(QueryResult) + sizeof(Candidates)) +

@@ -1,5 +1,6 @@
 #include "permutation/device.hpp"
 
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "pipeline/device_tasks.hpp"
@@ -16,7 +17,7 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
   const RankLayout& layout = *state.layout;
   const std::vector<std::uint32_t> permutants = narrow(state.permutants);
   Buffer<std::uint8_t> orders(part.count * layout.stride);
-  thread_pool.for_each((part.count + queries_at_once - 1) / queries_at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each(divide_up(part.count, queries_at_once), [&](std::int64_t piece, int) {
     const auto evaluator = queries.evaluator();
     OrderWriter writer(layout);
     std::vector<double> distances(permutants.size());

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "cpu/isa/bits.hpp"
 #include "vicinal/matrix.hpp"
@@ -36,7 +37,7 @@ class BitPacker {
 /// All rows of a chunk: [panel][words][panel_rows].
 Buffer<std::int32_t> pack_bits(const Kernels& kernels, const Points& rows, ThreadPool& thread_pool);
 constexpr std::int64_t packed_bit_bytes(std::int64_t rows, std::int64_t cols) noexcept {
-  return (rows + panel_rows - 1) / panel_rows * panel_rows * words_of(cols) * 4;
+  return rounded_up(rows, panel_rows) * words_of(cols) * 4;
 }
 
 }  // namespace vicinal::cpu

@@ -5,6 +5,7 @@
 #pragma once
 #include <bit>
 
+#include "core/divide.hpp"
 #include "cpu/filter/candidates.hpp"
 #include "cpu/rerank/batch.hpp"
 
@@ -33,7 +34,7 @@ struct QueryBlock {
   /// Returns how many panels of the tile have rows of the chunk.
   int row_panels(std::int64_t tile) const noexcept {
     const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk.count - tile * tile_rows);
-    return static_cast<int>((used + panel_rows - 1) / panel_rows);
+    return static_cast<int>(divide_up(used, panel_rows));
   }
 };
 

@@ -1,6 +1,7 @@
 // The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by canonical distances of
 // the rows that look nearest, or by refined candidates where there is a second-level code.
 #pragma once
+#include "core/divide.hpp"
 #include "cpu/filter/refine.hpp"
 #include "cpu/filter/speculate.hpp"
 
@@ -17,9 +18,7 @@ struct Int8Block {
   std::int32_t* threshold_int;  // [padded queries], in units of the sums: what the tile kernel compares with
   std::int32_t* biases;         // [tile_rows], what the sums of the tile's rows start from
   std::int32_t* partial;        // scratch, see TileArgs
-  int padded_queries(int queries) const noexcept {
-    return (queries + kernels.query_lanes - 1) / kernels.query_lanes * kernels.query_lanes;
-  }
+  int padded_queries(int queries) const noexcept { return rounded_up(queries, kernels.query_lanes); }
   const std::int32_t* panels(const PackedQueries& queries, std::int64_t block, std::int64_t dims) const noexcept {
     return queries.quads.data() + block * queries.block_size(query_width(kernels.layout, quads_of(dims)));
   }

@@ -1,5 +1,6 @@
 // FILTER, SELECT and RERANK of a chunk. Every loop is over independent pieces (a block of queries in a split of the chunk), so no
 // piece ever waits for another and the answer cannot depend on their order.
+#include "core/divide.hpp"
 #include "core/visit_order.hpp"
 #include "cpu/filter/choose.hpp"
 
@@ -48,7 +49,7 @@ class TileVisits {
         run_(run_length(count(), find_host_precision(pass.precision)->width(pass.batch.spec.corpus.cols),
                         filter.block().queries)),
         runs_(count() / run_), order_(runs_), panels_(filter.panels(pass.batch.queries, block)),
-        query_panels_((filter.block().queries + pass.batch.kernels.query_lanes - 1) / pass.batch.kernels.query_lanes) {}
+        query_panels_(divide_up(filter.block().queries, pass.batch.kernels.query_lanes)) {}
   std::int64_t count() const noexcept { return range_.end - range_.begin; }
   /// Returns how many rows the tile has.
   std::int64_t visit(std::int64_t i) {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
@@ -41,7 +43,7 @@ class PairOfImages {
                const PackedImage& b)
       : spec_(spec), matching_(matching), kernel_(kernel), a_(a), b_(b), of_a_(a.query_panels * kernel.query_lanes) {}
 
-  std::int64_t blocks() const { return (a_.query_panels + block_panels - 1) / block_panels; }
+  std::int64_t blocks() const { return divide_up(a_.query_panels, block_panels); }
   Side side_of_b() const { return Side(b_.row_panels * panel_rows); }
 
   /// Blocks [first, last) of queries against all of b; of_b: of this part alone.
@@ -153,7 +155,7 @@ class PairOfImages {
     });
     for (const std::int64_t row : rows) {
       const std::int64_t group = side.found[row], panel = group * size / panel_rows,
-                         end = std::min(((group + 1) * size + panel_rows - 1) / panel_rows, in.row_panels);
+                         end = std::min(divide_up((group + 1) * size, panel_rows), in.row_panels);
       BestOfGroup best =
           kernel_.best_of_group({.query = of.queries.data() + (row / lanes * lanes * quads + row % lanes) * words,
                                  .rows = in.panels.data() + panel * panel_rows * quads,

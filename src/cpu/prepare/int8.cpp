@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/canonical.hpp"
+#include "core/divide.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "prepare/check.hpp"
@@ -114,7 +115,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
   const bool second = args.techniques.second_level && !(transform.integral_step > 0);
   const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
   grow(out.order, count);
-  grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
+  grow(out.quads, rounded_up(count, panel_rows) * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
   sort_rows(sizes, count, thread_pool, out.order);
   const std::int64_t stride = SecondCode::stride(dims);
@@ -122,7 +123,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
   const bool may_be_integral = transform.integral_step > 0 && dims <= most_integral_dims;
-  if (may_be_integral) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
+  if (may_be_integral) grow(out.squares, rounded_up(count, panel_rows));
   std::atomic<bool> integral{may_be_integral}, unfit{false};
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
@@ -133,7 +134,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
     const float step = int8_step(transform, size);
     FilterNorms maxima;
     SecondNorms second_maxima;
-    for (std::int64_t at = begin; at < (end + panel_rows - 1) / panel_rows * panel_rows; ++at) {
+    for (std::int64_t at = begin; at < rounded_up(end, panel_rows); ++at) {
       std::int32_t* to = out.quads.data() + at / panel_rows * panel_rows * quads + at % panel_rows;
       if (at >= end) {
         out.terms[at] = 0.0F;

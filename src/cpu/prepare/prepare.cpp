@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/canonical.hpp"
+#include "core/divide.hpp"
 #include "core/exponents.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
@@ -48,8 +49,8 @@ bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& 
 
 std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
                                const Techniques& techniques) noexcept {
-  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
-  const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
+  const std::int64_t tiles = divide_up(rows, tile_rows);
+  const std::int64_t padded = rounded_up(rows, panel_rows);
   std::int64_t total = 0;
   if (has_filter(precision))
     total += padded * (find_host_precision(precision)->width(dims) + 4) +
@@ -100,7 +101,7 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
   out.first = first;
   out.count = count;
   out.precision = precision;
-  const std::int64_t panels = (count + panel_rows - 1) / panel_rows;
+  const std::int64_t panels = divide_up(count, panel_rows);
   if (has_filter(precision)) {
     grow(out.terms, panels * panel_rows);
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
@@ -184,7 +185,7 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
   out.lanes = lanes;
-  out.block_panels = (block + lanes - 1) / lanes;
+  out.block_panels = divide_up(block, lanes);
   out.facts.assign(rows.size(), QueryFacts{});
   if (int8 != nullptr) {
     grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(dims))));

@@ -11,6 +11,7 @@
 #include "backend/search.hpp"
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 #include "cpu/prepare/per_thread.hpp"
@@ -57,7 +58,7 @@ struct PackedRows {
   Norms norms;
   Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into a k-d tree)
 
-  std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
+  std::int64_t tile_count() const noexcept { return divide_up(count, tile_rows); }
   bool ordered() const noexcept { return in_codes(precision); }
   std::uint32_t row_at(std::uint32_t position) const noexcept { return ordered() ? order[position] : position; }
   /// Bytes that a chunk of `rows` needs.
@@ -137,7 +138,7 @@ struct PackedQueries {
       second;  // for refinement: of each query first the int8 codes, then quantization errors, each SecondCode::stride
   std::vector<QueryFacts> facts;
 
-  std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
+  std::int64_t block_count() const noexcept { return divide_up(count, block); }
   /// The queries of panel `panel` of all blocks.
   struct Part {
     std::int64_t begin, used;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
@@ -64,7 +66,7 @@ void rank_split(const SearchBatch& batch, std::int64_t split, std::int64_t begin
 }  // namespace
 
 void rank_exhaustively(const SearchBatch& batch) {
-  const std::int64_t count = batch.queries.count, pieces = (count + queries_a_block - 1) / queries_a_block;
+  const std::int64_t count = batch.queries.count, pieces = divide_up(count, queries_a_block);
   batch.thread_pool.for_each(batch.splits * pieces, [&](std::int64_t piece, int thread) {
     const std::int64_t begin = piece % pieces * queries_a_block;
     rank_split(batch, piece / pieces, begin, std::min(count, begin + queries_a_block), thread);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/nth.hpp"
 #include "core/parallel.hpp"
 #include "cpu/select/output.hpp"
@@ -277,7 +278,7 @@ void select_rows(const SelectProblem& problem, const Scans& scans, ThreadPool& t
   const std::int64_t rows = problem.values.rows, cols = problem.values.cols;
   const std::int64_t together =
       std::clamp<std::int64_t>((piece >> 3) / cols, 1, std::max<std::int64_t>(rows / (4 * thread_pool.threads()), 1));
-  thread_pool.for_each((rows + together - 1) / together, [&](std::int64_t index, int worker) {
+  thread_pool.for_each(divide_up(rows, together), [&](std::int64_t index, int worker) {
     auto& selector = selectors[static_cast<std::size_t>(worker)];
     if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
     const std::int64_t first = index * together, last = std::min(rows, first + together);

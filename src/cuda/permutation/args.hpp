@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cuda {
 
 inline constexpr int rank_threads = 256;
@@ -22,7 +24,7 @@ inline int padded_rank_words(std::int64_t permutants) noexcept {
   return words;
 }
 
-inline std::int64_t strips_of(std::int64_t count) noexcept { return (count + strip_objects - 1) / strip_objects; }
+inline std::int64_t strips_of(std::int64_t count) noexcept { return divide_up(count, strip_objects); }
 
 struct RanksArgs {
   const std::uint32_t* objects =

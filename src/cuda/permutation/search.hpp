@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/ranks.hpp"
+#include "core/divide.hpp"
 #include "cuda/permutation/measure.cuh"
 #include "cuda/permutation/sequence.hpp"
 #include "cuda/search/core/prepared.hpp"
@@ -61,7 +62,7 @@ class RowsBuffers {
   void make_values(const Ranking& ranking) {
     Ranking with_values = ranking;
     with_values.queries.values = matrix.values = values_.reserve(matrix.count * matrix.dims);
-    device_.launch()((matrix.count * matrix.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
+    device_.launch()(divide_up(matrix.count * matrix.dims, rank_threads), rank_threads, 0, query_values<0>,
                      with_values);
   }
   std::int64_t bytes() const noexcept { return rows_.bytes() + self_.bytes() + mean_.bytes(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/prepared.hpp"
@@ -84,7 +85,7 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   if (!problem.prepared && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
   if (!has_filter(precision)) return total + exhaustive_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
-  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, slots = slots_of(plan),
+  const std::int64_t tiles = divide_up(rows, tile_rows), slots = slots_of(plan),
                      warps = std::int64_t{multiprocessors} * most_writing_warps;
   const bool sampled = samples_first(tiles, k + 1, slots);
   // Of proved thresholds; where they are guessed first, of the queries that are searched again.

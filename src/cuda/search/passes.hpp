@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/filter/initial_thresholds.cuh"
@@ -121,7 +122,7 @@ class FilterPasses {
     if (!thresholds_by_warp(s))
       return device_.launch()(count, initial_threads, initial_thresholds_memory(s.groups), initial_thresholds, s);
     constexpr std::int64_t warps = initial_threads / 32;
-    device_.launch()(std::min((count + warps - 1) / warps, std::int64_t{device_.multiprocessors} * thresholds_blocks),
+    device_.launch()(std::min(divide_up(count, warps), std::int64_t{device_.multiprocessors} * thresholds_blocks),
                      initial_threads, 0, initial_thresholds_by_warp, s);
   }
   static InitialThresholds thresholds_of(const Filter& f, std::int64_t want) {
@@ -132,7 +133,7 @@ class FilterPasses {
   void run(Filter f, bool speculates = false) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
     const FilterBlock block = kernel_->block(f.args, sampling);
-    f.blocks = (f.args.queries.count + block.queries - 1) / block.queries;
+    f.blocks = divide_up(f.args.queries.count, block.queries);
     const Units units = f.everything ? small_units(tiles, f.blocks, workers) : even_units(tiles, f.blocks, workers);
     f.part = units.tiles;
     f.parts = units.parts;
@@ -141,7 +142,7 @@ class FilterPasses {
     if constexpr (!sampling) {
       // Where nothing is excluded yet every pair comes through.
       const bool groups = kernel_->form(f.args) == CandidateForm::groups;
-      const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block.queries * tile_rows * grid /
+      const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
       f.room =
           std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups) / segments,

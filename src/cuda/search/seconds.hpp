@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/filter/speculate.hpp"
@@ -215,7 +216,7 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   const std::int64_t chunk = plan.corpus_chunk > 0 ? plan.corpus_chunk : problem.corpus.rows;
   if (fetching == 0 || chunk >= problem.corpus.rows) return working + fetching;
   // One chunk arrives while the one before is searched: the longer of the two hides the other but for a chunk's share.
-  const auto chunks = static_cast<double>((problem.corpus.rows + chunk - 1) / chunk);
+  const auto chunks = static_cast<double>(divide_up(problem.corpus.rows, chunk));
   working += static_cast<double>(plan.passes) * chunks *
              (rates.chunk_s + rates.chunk_query_s * static_cast<double>(plan.query_batch));
   return std::max(working, fetching) + std::min(working, fetching) / chunks;

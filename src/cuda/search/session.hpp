@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "cuda/device/stage_range.hpp"
 #include "cuda/search/device.hpp"
@@ -64,7 +65,7 @@ class CudaSession final : public Session {
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, plan.query_batch, (corpus.rows + tile_rows - 1) / tile_rows,
+      speculation_ = speculation_of(device.speculation, plan.query_batch, divide_up(corpus.rows, tile_rows),
                                     corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
     preparer_->values = spec.radius.has_value();
     preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/divide.hpp"
 #include "cuda/select/input.cuh"
 #include "cuda/select/select.hpp"
 
@@ -41,7 +42,6 @@ struct Workspace {
 inline std::int64_t blocks_for(std::int64_t work, int multiprocessors) {
   return std::max<std::int64_t>(1, std::min<std::int64_t>(work, std::int64_t{multiprocessors} * 64));
 }
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_two(std::int64_t least) {
   std::int64_t power = 1;
   while (power < least) power *= 2;

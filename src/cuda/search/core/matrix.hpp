@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/bound.hpp"
+#include "core/divide.hpp"
 #include "cuda/search/core/tiles.hpp"
 #include "vicinal/matrix.hpp"
 
@@ -49,7 +50,7 @@ struct PreparedMatrix {
   std::int8_t* second_bytes = nullptr;
   QuantizedQuery* two_bytes = nullptr;
 
-  VICINAL_HOST_DEVICE std::int64_t tiles() const { return (count + tile_rows - 1) / tile_rows; }
+  VICINAL_HOST_DEVICE std::int64_t tiles() const { return divide_up(count, tile_rows); }
 };
 
 }  // namespace vicinal::cuda

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/matrix.hpp"
@@ -70,9 +71,7 @@ constexpr bool keeps_values(Metric metric, DType rows, DType queries, std::int64
          !((rows == DType::f32 && queries == DType::f32) || ranks_bytes(metric, rows, queries, dims));
 }
 
-inline std::int64_t padded_to_blocks(std::int64_t count) {
-  return (count + block_queries - 1) / block_queries * block_queries;
-}
+inline std::int64_t padded_to_blocks(std::int64_t count) { return rounded_up(count, block_queries); }
 
 /// Bytes of rows that come from the host.
 inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/table.hpp"
@@ -113,7 +114,7 @@ class FilterTest {
     // Launches with thresholds and as a sample, and what they left.
     const auto launch = [&]<bool sampling>(std::bool_constant<sampling> /*known*/) {
       const int together = kernel_.block(f.args, sampling).queries;
-      f.blocks = (queries_ + together - 1) / together;
+      f.blocks = divide_up(queries_, together);
       launch_filter<sampling>(device, kernel_, Precision::int8, f, 1);
     };
     launch(std::false_type());

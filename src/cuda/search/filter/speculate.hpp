@@ -10,6 +10,7 @@
 #include <initializer_list>
 
 #include "core/both.hpp"
+#include "core/divide.hpp"
 #include "core/precision.hpp"
 #include "cuda/search/core/args.hpp"
 
@@ -90,8 +91,7 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
   const auto sample = [&](std::initializer_list<std::int64_t> parts) {
     for (const std::int64_t part : parts)
-      if (const SampleRank found =
-              rank_of(std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile));
+      if (const SampleRank found = rank_of(std::min(divide_up(tiles, part), most_speculative_groups / groups_a_tile));
           found.tiles * groups_a_tile >= 4 * found.rank)
         return found;
     return SampleRank{};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/key.hpp"
 #include "core/text.hpp"
 #include "cuda/search/core/prepared.hpp"
@@ -29,7 +30,7 @@ inline std::int64_t match_room(const Plan& plan) {
 inline std::int64_t candidate_room(std::int64_t queries, std::int64_t multiprocessors) {
   const std::int64_t blocks = std::max<std::int64_t>(padded_to_blocks(queries) / block_queries, 1),
                      grid = std::min(multiprocessors, blocks);
-  return std::max((blocks + grid - 1) / grid * grid * block_queries * tile_rows, std::int64_t{1} << 23);
+  return std::max(rounded_up(blocks, grid) * block_queries * tile_rows, std::int64_t{1} << 23);
 }
 
 /// Everything that a session holds, but for Plan::match_bytes.
@@ -153,11 +154,10 @@ class RangeMatches {
   CandidateCounts run(Filter& f, std::int64_t& workers) {
     const std::int64_t tiles = f.last - f.first, sms = device_.multiprocessors;
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
-    f.parts = (tiles + f.part - 1) / f.part;
+    f.parts = divide_up(tiles, f.part);
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
     workers = grid * kernel_->writing_warps;
-    const std::int64_t most =
-        (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
+    const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, room() / workers);
     f.used = segment_counts_.reserve(sms * most_writing_warps);
     launch_filter<false>(device_, *kernel_, precision_, f, grid);
@@ -173,7 +173,7 @@ class RangeMatches {
 
   void filter(const SearchArgs& args, const Ranking& ranking) {
     Filter f{.args = args};
-    f.blocks = (count_ + block_queries - 1) / block_queries;
+    f.blocks = divide_up(count_, block_queries);
     f.candidates = candidate_buffer_.reserve(room());
     const std::int64_t tiles = args.rows.tiles();
     for (std::int64_t part = std::max<std::int64_t>(1, tiles / 32); f.first < tiles;) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
@@ -81,7 +82,7 @@ class MatrixPreparer {
     args.facts = facts.reserve(1);
     args.chosen = chosen_there.reserve(1);
     constexpr int warps = prepare_threads / 32;
-    device_.launch()((args.count + warps - 1) / warps, prepare_threads, 0, sample_rows, args);
+    device_.launch()(divide_up(args.count, warps), prepare_threads, 0, sample_rows, args);
     device_.launch()((corpus.cols + 31) / 32 + 1, sample_threads, 0, sample_columns, args);
     device_.launch()(1, sample_threads, 0, close_transform, args);
     // What the host is told.
@@ -188,7 +189,7 @@ class MatrixPreparer {
     if (filters) {
       order(matrix, !whole);
       if (grouped)
-        device_.launch()((count + run_rows - 1) / run_rows, run_threads, 0, sort_runs,
+        device_.launch()(divide_up(count, run_rows), run_threads, 0, sort_runs,
                          SortRuns{matrix, prepare.squares, prepare.duplicates, !whole});
       if (lines)
         device_.launch()(
@@ -255,8 +256,8 @@ class MatrixPreparer {
     const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;
     constexpr int warps = prepare_threads / 32, rows = prepare_threads / row_lanes;
     if (args.is_query && !plain(args))
-      return device_.launch()(std::min((count + warps - 1) / warps, most), prepare_threads, 0, measure_queries, args);
-    device_.launch()(std::min((count + rows - 1) / rows, most), prepare_threads, 0,
+      return device_.launch()(std::min(divide_up(count, warps), most), prepare_threads, 0, measure_queries, args);
+    device_.launch()(std::min(divide_up(count, rows), most), prepare_threads, 0,
                      with_columns(args.matrix,
                                   [&](auto columns) {
                                     using Columns = typename decltype(columns)::type;
@@ -278,11 +279,10 @@ class MatrixPreparer {
   /// by_size: else the rows are shuffled.
   void order(const PreparedMatrix& matrix, bool by_size) {
     const std::int64_t count = matrix.count, chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
-    const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
+    const auto blocks = static_cast<int>(divide_up(count, chunk));
     // The golden ratio's step, as for tiles.
     Order order{.matrix = matrix, .shuffle = visits_of(count), .chunk = chunk, .blocks = blocks};
-    if (!by_size)
-      return device_.launch()((count + prepare_threads - 1) / prepare_threads, prepare_threads, 0, shuffle_rows, order);
+    if (!by_size) return device_.launch()(divide_up(count, prepare_threads), prepare_threads, 0, shuffle_rows, order);
     order.counts = order_counts_.reserve(2 * std::int64_t{order_bins} * blocks);
     order.places = order.counts + std::int64_t{order_bins} * blocks;
     device_.launch()(blocks, order_threads, 0, count_sizes, order);
