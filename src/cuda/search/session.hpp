@@ -40,18 +40,17 @@ class CudaSession final : public Session {
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
-        thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
-        states_(device), slots_(device), counts_(device), best_(device), counters_and_bounds_(device), ids_(device),
-        totals_(device), out_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
-        model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
-        exhaustive_(device),
+        thread_pool_(thread_pool), stats_(stats), longest_(spec.k), centre_(device), rows_(device), queries_(device),
+        query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
+        counters_and_bounds_(device), ids_(device), totals_(device), out_(device), chosen_(device),
+        missed_rows_(device), choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0),
+        underflowed_products_(device), long_lists_(device), exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
     counters_and_bounds_.reserve(counter_words + 2 * plan.query_batch);
-    preparer_.emplace(device, spec, precision, thread_pool, counters());
-    preparer_->uncleared = true;
-    if (plan.budget_bytes > 0) preparer_->spare_bytes = plan.budget_bytes - plan.peak_bytes;
+    preparer_.emplace(device, spec, precision, thread_pool, counters(),
+                      plan.budget_bytes > 0 ? plan.budget_bytes - plan.peak_bytes : INT64_MAX);
     if (!kept_ || spec.radius) preparer_->clear_counters();  // kernels before queries count, and what counts ranges
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
@@ -67,8 +66,6 @@ class CudaSession final : public Session {
         at_once(plan, corpus.rows, kept_ != nullptr))
       speculation_ = speculation_of(device.speculation, plan.query_batch, divide_up(corpus.rows, tile_rows),
                                     corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
-    preparer_->values = spec.radius.has_value();
-    preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
   /// The corpus prepared once.
@@ -83,7 +80,7 @@ class CudaSession final : public Session {
     session.model_ =
         model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, prepared_precision(first));
     session.filters_ = kept->packed;
-    session.preparer_->longest = prepared_duplicates;  // whatever k is here
+    session.longest_ = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
     session.report_bad_rows(session.counted());
     return kept;
@@ -118,8 +115,7 @@ class CudaSession final : public Session {
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_)
-      exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, seen_rows_ > 0, best_, thread_pool_);
+    if (!filters_) exhaustive_.search(args(), ranking(), wide_, checked_later(), seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else if (speculates_) passes_.speculate(args(), speculation_);
@@ -182,8 +178,19 @@ class CudaSession final : public Session {
   const PreparedMatrixBuffers<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->buffers : rows_; }
 
   void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
-    preparer_->make(buffers, points, queries, filters_, model_, transform_,
-                    {.states = states_.data(), .counts = counts_.data()});
+    preparer_->make(buffers, {.points = points,
+                              .queries = queries,
+                              .filters = filters_,
+                              .model = model_,
+                              .transform = transform_,
+                              .start = {.states = states_.data(), .counts = counts_.data()},
+                              .values = spec_.radius.has_value(),
+                              .checked_later = checked_later(),
+                              .longest = longest_});
+  }
+  /// It tells whether the kernels that rank every row find those that are not finite.
+  bool checked_later() const {
+    return !filters_ && !kept_ && !spec_.radius && spec_.k > 0 && sum_shows_elements(sum_of(spec_.metric));
   }
 
   SearchArgs args() const {
@@ -364,6 +371,7 @@ class CudaSession final : public Session {
   std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
   ThreadPool& thread_pool_;
   Stats& stats_;
+  std::int64_t longest_;  // list that rows with as many equals before them are left out of
   std::optional<MatrixPreparer<Device>> preparer_;
   DeviceTransform transform_;
   DeviceBuffer<float, Device> centre_;

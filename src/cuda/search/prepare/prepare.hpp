@@ -24,25 +24,33 @@ inline Visits visits_of(std::int64_t count) {
   return {std::max<std::int64_t>(count, 1), order.at(1)};
 }
 
+/// A MatrixRequest says which points become a prepared matrix, and what the search asks of it.
+struct MatrixRequest {
+  const Points& points;
+  bool queries = false;  // false: rows
+  bool filters = true;   // false: for the canonical precision
+  const BoundModel& model;
+  const DeviceTransform& transform;
+  StartStates start = {};      // of queries: the states that begin with them
+  bool values = false;         // queries are kept in double precision, though their ranking can do without
+  bool checked_later = false;  // the search finds rows that are not finite, where nothing else is asked of them
+  std::int64_t longest = 0;    // list that rows with as many equals before them are left out of
+};
+
+/// A MatrixPreparer makes the prepared matrices of a search.
 template <class Device>
 class MatrixPreparer {
  public:
-  /// counters: on the device.
+  /// `counters` are on the device, and cleared before anything is counted. `spare_bytes` are beyond what the plan counts: where the marks of
+  /// equal rows do not fit these, a finer precision takes the lists that overflow.
   MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
-                 Counters* counters)
-      : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
-        counters_(counters), order_counts_(device), squares_(device), duplicates_(device) {}
+                 Counters* counters, std::int64_t spare_bytes = INT64_MAX)
+      : device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool), counters_(counters),
+        spare_bytes_(spare_bytes), order_counts_(device), squares_(device), duplicates_(device) {}
 
-  std::int64_t longest;        // list that rows with many equals are left out of
-  bool values = false;         // whether queries are kept in double precision, though their ranking can do without
-  bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
-  std::int64_t spare_bytes =
-      INT64_MAX;  // beyond what the plan counts; where copies' marks do not fit, a finer precision takes lists that overflow
-  bool uncleared = false;  // the counters still are, which the launch for a few queries may do by the way
-
-  /// Before anything is counted.
+  /// It clears the counters, unless that was done before.
   void clear_counters() {
-    if (std::exchange(uncleared, false)) device_.zero(counters_, sizeof(Counters));
+    if (std::exchange(uncleared_, false)) device_.zero(counters_, sizeof(Counters));
   }
 
   /// Centre and scale by a sample of the rows, which the device looks at; the host waits for the few words that it needs.
@@ -125,9 +133,9 @@ class MatrixPreparer {
     device_.wait();
   }
 
-  /// start: of queries, whose states are begun.
-  void make(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries, bool filters,
-            const BoundModel& model, const DeviceTransform& transform, StartStates start = {}) {
+  /// It prepares the matrix of a request in these buffers.
+  void make(PreparedMatrixBuffers<Device>& buffers, const MatrixRequest& request) {
+    const auto& [points, queries, filters, model, transform, states, values, checked_later, longest] = request;
     PreparedMatrix& matrix = buffers.matrix;
     const std::int64_t count = points.rows, padded = padded_to_blocks(count);
     const bool lines = in_lines(precision_, model.sum),
@@ -173,6 +181,7 @@ class MatrixPreparer {
     // Rows that are not too long may be tested in groups, which their lengths make.
     const bool grouped = filters && !queries && !lines && matrix.width <= most_grouped_width;
     if (grouped) prepare.squares = squares_.reserve(count);
+    StartStates start = states;
     start.queries = matrix;
     start.filters = filters;
     // Integers are all finite, and where the transform leaves them whole their sizes matter to groups alone.
@@ -184,7 +193,7 @@ class MatrixPreparer {
                                     : needs_norms(spec_.metric) || !(integers || checked_later);
     if (measured) measure(prepare);
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && transform.duplicates && DuplicateMarks<Device>::bytes(count) <= spare_bytes)
+    if (filters && !queries && transform.duplicates && DuplicateMarks<Device>::bytes(count) <= spare_bytes_)
       prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
       order(matrix, !whole);
@@ -247,7 +256,7 @@ class MatrixPreparer {
                     : args.prepare.matrix.count > most_by_warps ? MeasuredBy::before
                                                                 : MeasuredBy::by_warps;
     args.rows = rows_a_block(args.measured);
-    args.clears = args.measured != MeasuredBy::before && std::exchange(uncleared, false);
+    args.clears = args.measured != MeasuredBy::before && std::exchange(uncleared_, false);
     clear_counters();
     if (args.measured == MeasuredBy::before) measure(args.prepare);
     device_.launch().next(at_once_blocks(args), at_once_threads, 0, prepare_at_once, args);
@@ -312,6 +321,8 @@ class MatrixPreparer {
   Precision precision_;
   ThreadPool& thread_pool_;
   Counters* counters_;
+  bool uncleared_ = true;  // the counters still are, which the launch for a few queries clears by the way
+  std::int64_t spare_bytes_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
   DeviceBuffer<float, Device> squares_;  // of rows that are put in order
   DuplicateMarks<Device> duplicates_;
