@@ -1,7 +1,6 @@
 // A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes back.
 #pragma once
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,9 +12,8 @@
 #include "cuda/device/stage_range.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/memory_plan.hpp"
-#include "cuda/search/output/finish.cuh"
+#include "cuda/search/output/batch.hpp"
 #include "cuda/search/output/range.hpp"
-#include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/passes.hpp"
 #include "cuda/search/prepare/chosen.hpp"
@@ -42,13 +40,13 @@ class CudaSession final : public Session {
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), longest_(spec.k), centre_(device), rows_(device), queries_(device),
         query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
-        counters_and_bounds_(device), ids_(device), totals_(device), out_(device), chosen_(device),
-        missed_rows_(device), choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0),
-        underflowed_products_(device), long_lists_(device), exhaustive_(device),
+        output_(device, thread_pool), chosen_(device), missed_rows_(device), choice_(device, spec),
+        model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
+        exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
-    counters_and_bounds_.reserve(counter_words + 2 * plan.query_batch);
+    output_.reserve(plan.query_batch);
     preparer_.emplace(device, spec, precision, thread_pool, counters(),
                       plan.budget_bytes > 0 ? plan.budget_bytes - plan.peak_bytes : INT64_MAX);
     if (!kept_ || spec.radius) preparer_->clear_counters();  // kernels before queries count, and what counts ranges
@@ -241,50 +239,19 @@ class CudaSession final : public Session {
 
   /// The lists of a batch to the caller. Returns how many of its queries are to be searched again.
   std::int64_t finish_batch(const NeighborsView& out, const BoundsView& bounds) {
-    const std::int64_t count = queries_.matrix.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
-    const bool on_device = device_.holds(out.ids);
-    Finish f{.args = args(),
-             .ranking = ranking(),
-             .first_id = spec_.first_id,
-             .out_k = out.k,
-             .filters = filters_,
-             .full_lists = spec_.filter.uniform(),
-             .speculative = speculates_,
-             .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)};
-    f.own_rows = on_device;
-    f.pieces = (out.k + 1023) / 1024;
-    f.ids = on_device ? out.ids : ids_.reserve(count * out.k);
-    f.distances = on_device ? out.distances : out_.reserve(count * out.k * size);
-    f.verified_radius = counters_and_bounds_.data() + counter_words;
-    f.largest = f.verified_radius + count;
-    f.counts = out.counts == nullptr ? nullptr : on_device ? out.counts : totals_.reserve(count);
-    // Of results that stay on the device the counters are all that comes.
-    auto* const host_counters = on_device ? static_cast<Counters*>(device_.reached_by_both(sizeof(Counters))) : nullptr;
-    f.host_counters = host_counters;
-    device_.launch().next((count * f.pieces + 3) / 4, 128, 0, wide_ ? finish_queries<Wide> : finish_queries<Packed>, f);
-    std::vector<double> counters_and_bounds(static_cast<std::size_t>(counter_words + (on_device ? 0 : 2 * count)));
-    if (host_counters == nullptr)
-      device_.out(counters_and_bounds.data(), counters_and_bounds_.data(),
-                  static_cast<std::int64_t>(counters_and_bounds.size()) * 8);
-    device_.wait();
-    Counters counters;
-    std::memcpy(&counters,
-                host_counters != nullptr ? static_cast<const void*>(host_counters) : counters_and_bounds.data(),
-                sizeof counters);
+    const Counters counters =
+        output_.finish({.args = args(),
+                        .ranking = ranking(),
+                        .first_id = spec_.first_id,
+                        .filters = filters_,
+                        .full_lists = spec_.filter.uniform(),
+                        .speculative = speculates_,
+                        .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)},
+                       out, spec_.type, wide_);
     report(counters);
-    if (on_device) {
-      write_bounds(bounds, count, counters);
-    } else {
-      std::copy_n(counters_and_bounds.data() + counter_words, count, bounds.verified_radius);
-      std::copy_n(counters_and_bounds.data() + counter_words + count, count, bounds.largest);
-      rows_out(device_, numbers_, out.ids, f.ids, out.k * 8, thread_pool_);
-      rows_out(device_, numbers_, out.distances, f.distances, out.k * size, thread_pool_);
-      if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8, thread_pool_);
-      device_.wait();
-    }
-    if (bounds.found != nullptr && !(bounds.all_proved != nullptr && *bounds.all_proved))
-      count_found(out, numbers_, on_device, bounds.found, thread_pool_);
-    stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, on_device);
+    output_.give(out, bounds, numbers_, counters);
+    stats_.underflowed +=
+        underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, output_.on_device());
     return noted_.note(counters, stats_);
   }
 
@@ -294,7 +261,7 @@ class CudaSession final : public Session {
     const std::int64_t count = queries_.matrix.count, most = repeated_batch(count, slots_of(plan_), speculation_);
     std::vector<double> largest(static_cast<std::size_t>(count));
     std::vector<std::uint32_t> order(largest.size());
-    device_.out(largest.data(), counters_and_bounds_.data() + counter_words + count, count * 8);
+    device_.out(largest.data(), output_.largest_errors(count), count * 8);
     device_.out(order.data(), queries_.matrix.order, count * 4);
     device_.wait();
     const std::vector<std::int64_t> which = marked(largest, missed_mark, order);  // of the batch
@@ -331,36 +298,17 @@ class CudaSession final : public Session {
     if (counters.bad_queries != 0) preparer_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) preparer_->report_rows(spec_.corpus, "corpus");
   }
-  static constexpr std::int64_t counter_words = sizeof(Counters) / 8;
-  Counters* counters() const noexcept { return reinterpret_cast<Counters*>(counters_and_bounds_.data()); }
+  Counters* counters() const noexcept { return output_.counters(); }
   /// What the kernels have counted so far.
   Counters counted() {
     preparer_->clear_counters();
-    Counters counters;
-    device_.out(&counters, this->counters(), sizeof counters);
-    device_.wait();
-    return counters;
+    return output_.counted();
   }
   void report(const Counters& counters) {
     report_bad_rows(counters);
     if (counters.undefined_keys != 0) report_undefined_product(counters.first_undefined);
     if (counters.infinite_keys != 0)
       report_infinite(spec_, counters.nearest_infinite != 0 ? ListEnd::nearest : ListEnd::farthest);
-  }
-
-  /// Results that stay on the device cannot be read by certify: what it would find is said here.
-  void write_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
-    const auto lost = static_cast<std::int64_t>(counters.given_up + counters.missed);
-    const bool none = std::exchange(lost_, lost) == lost, all_proved_now = none && bounds.all_proved != nullptr;
-    if (all_proved_now) *bounds.all_proved = true;
-    std::fill_n(bounds.largest, all_proved_now ? 1 : count, 0.0);
-    std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (none) return void(std::fill_n(bounds.verified_radius, all_proved_now ? 0 : count, infinite));
-    device_.out(bounds.verified_radius, counters_and_bounds_.data() + counter_words, count * 8);
-    device_.wait();
-    std::replace_if(
-        bounds.verified_radius, bounds.verified_radius + count,
-        [](double verified_radius) { return verified_radius > -infinite; }, infinite);
   }
 
   Device& device_;
@@ -382,10 +330,7 @@ class CudaSession final : public Session {
   DeviceBuffer<Slot, Device> slots_;
   DeviceBuffer<std::uint32_t, Device> counts_;
   DeviceBuffer<std::byte, Device> best_;
-  // The counters, then bounds and largest errors of a batch: one copy brings them.
-  DeviceBuffer<double, Device> counters_and_bounds_;
-  DeviceBuffer<std::int64_t, Device> ids_, totals_;
-  DeviceBuffer<std::byte, Device> out_;
+  BatchOutput<Device> output_;
   ChosenRows<Device> chosen_, missed_rows_;  // queries that do not follow one another
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;
@@ -399,7 +344,7 @@ class CudaSession final : public Session {
   Speculation speculation_;
   bool speculates_ = false;  // of this batch
   NotedCounters noted_;
-  std::int64_t first_row_ = 0, seen_rows_ = 0, lost_ = 0;
+  std::int64_t first_row_ = 0, seen_rows_ = 0;
 };
 
 }  // namespace vicinal::cuda

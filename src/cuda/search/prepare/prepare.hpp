@@ -41,8 +41,8 @@ struct MatrixRequest {
 template <class Device>
 class MatrixPreparer {
  public:
-  /// `counters` are on the device, and cleared before anything is counted. `spare_bytes` are beyond what the plan counts: where the marks of
-  /// equal rows do not fit these, a finer precision takes the lists that overflow.
+  /// `counters` are on the device, and cleared before anything is counted. `spare_bytes` are beyond what the plan
+  /// counts: where the marks of equal rows do not fit these, a finer precision takes the lists that overflow.
   MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
                  Counters* counters, std::int64_t spare_bytes = INT64_MAX)
       : device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool), counters_(counters),
