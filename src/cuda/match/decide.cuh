@@ -4,37 +4,29 @@
 #include "cuda/device/primitives.cuh"
 #include "cuda/match/best_two.cuh"
 #include "cuda/match/job.hpp"
+#include "cuda/ptx/differences.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int match_decide_threads = match_block;
 
-/// s plus the sum of products of four signed bytes.
-__device__ __forceinline__ int add_four_products(int a, int b, int s) {
-#if defined(__CUDACC__)
-  return __dp4a(a, b, s);
-#else
-  for (int k = 0; k < 4; ++k) s += static_cast<std::int8_t>(a >> (8 * k)) * static_cast<std::int8_t>(b >> (8 * k));
-  return s;
-#endif
-}
-
 struct __align__(16) FourWords {
-  int word[4];
+  unsigned word[4];
 };
 
 /// The score of row q of an image and row r of another.
 __device__ __forceinline__ int match_score(const MatchArgs& args, const MatchImage& a, std::int64_t q,
                                            const MatchImage& b, std::int64_t r) {
-  int sum = 0;
+  unsigned products = 0;
   for (int slab = 0; slab < static_cast<int>(args.width / 16); slab += 8) {
 #pragma unroll
     for (int chunk = 0; chunk < 8; ++chunk) {
       const auto x = *reinterpret_cast<const FourWords*>(a.bytes + match_chunk(args.width, q, slab + chunk));
       const auto y = *reinterpret_cast<const FourWords*>(b.bytes + match_chunk(args.width, r, slab + chunk));
-      for (int k = 0; k < 4; ++k) sum = add_four_products(x.word[k], y.word[k], sum);
+      for (int k = 0; k < 4; ++k) products = add_byte_products<true>(x.word[k], y.word[k], products);
     }
   }
+  const auto sum = static_cast<int>(products);
   return (args.kind == ScoreKind::product ? sum : 2 * sum) + a.terms[q] + b.terms[r];
 }
 
