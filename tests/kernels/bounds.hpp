@@ -220,11 +220,9 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
     f.candidates = opened.data();
     f.room = opened_room;
   }
-  const Ranking ranking{
-      .rows = rows.matrix, .queries = asked.matrix, .metric = metric, .type = spec.type, .counters = counters.data()};
   device.launch()(workers, match_threads, 0, check_found,
                   Check{.args = args,
-                        .ranking = ranking,
+                        .ranking = ranking_of(args),
                         .candidates = f.candidates,
                         .used = f.used,
                         .room = f.room,

@@ -1,4 +1,5 @@
-// A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes back.
+// A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes
+// back.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -111,9 +112,9 @@ class CudaSession final : public Session {
   void filter() override {
     const StageRange stage("vicinal filter");
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
-    if (range_) return range_->search(args(), ranking(), filters_);
+    if (range_) return range_->search(args(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) exhaustive_.search(args(), ranking(), wide_, checked_later(), seen_rows_ > 0, best_, thread_pool_);
+    if (!filters_) exhaustive_.search(args(), wide_, checked_later(), seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else if (speculates_) passes_.speculate(args(), speculation_);
@@ -128,7 +129,7 @@ class CudaSession final : public Session {
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
     const bool parted = rows().matrix.count < spec_.corpus.rows;
     if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
-      underflowed_products_.keep(args(), ranking(), filters_, wide_);
+      underflowed_products_.keep(args(), filters_, wide_);
     if (filters_ ? passes_.wait_if_long() : parted) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
@@ -144,7 +145,7 @@ class CudaSession final : public Session {
   }
   void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
-    range_->finish(out, bounds, args(), ranking(), filters_);
+    range_->finish(out, bounds, args(), filters_);
     const Counters counters = counted();
     report(counters);
     noted_.note(counters, stats_);
@@ -210,23 +211,17 @@ class CudaSession final : public Session {
     args.counters = counters();
     return args;
   }
-  Ranking ranking() const {
-    return {.rows = rows().matrix,
-            .queries = queries_.matrix,
-            .metric = spec_.metric,
-            .type = spec_.type,
-            .first_row = kept_ ? 0 : first_row_,
-            .counters = counters()};
-  }
 
   void rerank_candidates(bool last) {
-    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), ranking(), wide_, last);
+    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), wide_, last);
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
     const std::int64_t count = queries_.matrix.count;
     const RerankShape shape = rerank_shape(count, spec_.k, labelled, device_.multiprocessors);
     const auto rerank = [&](bool all) {
-      const Rerank s{.args = args(), .ranking = ranking(), .words = shape.words, .nearest = shape.nearest, .last = all};
+      const SearchArgs args = this->args();
+      const Rerank s{
+          .args = args, .ranking = ranking_of(args), .words = shape.words, .nearest = shape.nearest, .last = all};
       device_.launch().next(count, shape.threads, rerank_memory(shape.words, spec_.k, wide_),
                             rerank_kernel(s.ranking, wide_), s);
     };
@@ -239,15 +234,16 @@ class CudaSession final : public Session {
 
   /// The lists of a batch to the caller. Returns how many of its queries are to be searched again.
   std::int64_t finish_batch(const NeighborsView& out, const BoundsView& bounds) {
+    const SearchArgs args = this->args();
     const Counters counters =
-        output_.finish({.args = args(),
-                        .ranking = ranking(),
+        output_.finish({.args = args,
+                        .ranking = ranking_of(args),
                         .first_id = spec_.first_id,
                         .filters = filters_,
                         .full_lists = spec_.filter.uniform(),
                         .speculative = speculates_,
                         .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)},
-                       out, spec_.type, wide_);
+                       out, wide_);
     report(counters);
     output_.give(out, bounds, numbers_, counters);
     stats_.underflowed +=
@@ -255,8 +251,8 @@ class CudaSession final : public Session {
     return noted_.note(counters, stats_);
   }
 
-  /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as the batch's slots hold.
-  /// The batch is another one afterwards.
+  /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as
+  /// the batch's slots hold. The batch is another one afterwards.
   void search_missed(const NeighborsView& out, const BoundsView& bounds, std::int64_t missed) {
     const std::int64_t count = queries_.matrix.count, most = repeated_batch(count, slots_of(plan_), speculation_);
     std::vector<double> largest(static_cast<std::size_t>(count));
@@ -274,7 +270,8 @@ class CudaSession final : public Session {
         missed_rows_.gather(Points(queries_.matrix.rows, queries_.matrix.dtype, count, queries_.matrix.dims), which);
     speculates_ = false;
     for (const std::int64_t i : which) bounds.largest[i] = 0;
-    // Searches of some of them, and their bounds. Where most of the first block are lost again, the others are left to the next precision.
+    // Some of them are searched at a time. Where most of the first block are lost again, the others are left to the next
+    // precision.
     for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
       taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
       const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);

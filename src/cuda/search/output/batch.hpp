@@ -1,5 +1,5 @@
-// OUTPUT, its host's part: the lists of a batch of queries on their way to the caller, with what the kernels counted and
-// what certify asks of each query.
+// OUTPUT, its host's part: the lists of a batch of queries on their way to the caller, with what the kernels counted
+// and what certify asks of each query.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -38,8 +38,8 @@ class BatchOutput {
 
   /// It makes results of the batch's lists, waits for them and returns the counters. `f` says what is known of the
   /// search; where the results go is set here.
-  Counters finish(Finish f, const NeighborsView& out, DistanceType type, bool wide) {
-    const std::int64_t count = f.args.queries.count, size = static_cast<std::int64_t>(distance_size(type));
+  Counters finish(Finish f, const NeighborsView& out, bool wide) {
+    const std::int64_t count = f.args.queries.count, size = static_cast<std::int64_t>(distance_size(f.ranking.type));
     on_device_ = device_.holds(out.ids);
     f.out_k = out.k;
     f.own_rows = on_device_;

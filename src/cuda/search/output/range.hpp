@@ -85,10 +85,10 @@ class RangeMatches {
   }
 
   /// One chunk of the corpus.
-  void search(const SearchArgs& args, const Ranking& ranking, bool filters) {
-    if (!filters) return scan(args, ranking, nullptr, count_);
-    filter(args, ranking);
-    if (!numbers_.empty()) scan(args, ranking, unfilterable_.data(), static_cast<std::int64_t>(numbers_.size()));
+  void search(const SearchArgs& args, bool filters) {
+    if (!filters) return scan(args, nullptr, count_);
+    filter(args);
+    if (!numbers_.empty()) scan(args, unfilterable_.data(), static_cast<std::int64_t>(numbers_.size()));
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
@@ -105,8 +105,7 @@ class RangeMatches {
     next_.assign(out.begin.begin(), out.begin.end());
   }
 
-  void finish(const RangeView& out, const BoundsView& bounds, const SearchArgs& args, const Ranking& ranking,
-              bool filters) {
+  void finish(const RangeView& out, const BoundsView& bounds, const SearchArgs& args, bool filters) {
     if (count_ == 0) return;
     if (places_ != nullptr) {
       to_places();
@@ -118,7 +117,7 @@ class RangeMatches {
         thread_pool_.poll(0);
       });
     } else {
-      to_rows(out, ranking);
+      to_rows(out, ranking_of(args));
     }
     std::fill_n(bounds.verified_radius, count_, filters ? list_.radius : infinite);
     std::fill_n(bounds.largest, count_, 0.0);
@@ -171,7 +170,7 @@ class RangeMatches {
     return sum;
   }
 
-  void filter(const SearchArgs& args, const Ranking& ranking) {
+  void filter(const SearchArgs& args) {
     Filter f{.args = args};
     f.blocks = divide_up(count_, block_queries);
     f.candidates = candidate_buffer_.reserve(room());
@@ -191,7 +190,7 @@ class RangeMatches {
       if (candidates > 0)
         device_.launch()(workers, match_threads, 0, rank_candidates,
                          RankCandidates{.args = args,
-                                        .ranking = ranking,
+                                        .ranking = ranking_of(args),
                                         .matches = list_,
                                         .candidates = f.candidates,
                                         .used = f.used,
@@ -206,11 +205,11 @@ class RangeMatches {
     }
   }
 
-  void scan(const SearchArgs& args, const Ranking& ranking, const std::uint32_t* numbers, std::int64_t count) {
+  void scan(const SearchArgs& args, const std::uint32_t* numbers, std::int64_t count) {
     const std::int64_t rows = args.rows.count;
     std::int64_t segment = std::max<std::int64_t>(8192, (std::int64_t{1} << 30) / std::max<std::int64_t>(count, 1));
     if (places_ != nullptr) segment = std::min(segment, list_.capacity / std::max<std::int64_t>(count, 1));
-    ExhaustiveRange s{.args = args, .ranking = ranking, .matches = list_, .numbers = numbers, .count = count};
+    ExhaustiveRange s{.args = args, .ranking = ranking_of(args), .matches = list_, .numbers = numbers, .count = count};
     for (; s.first < rows; s.first = s.last) {
       s.last = std::min(rows, s.first + segment);
       if (places_ != nullptr && used() + count * (s.last - s.first) > list_.capacity) to_places();

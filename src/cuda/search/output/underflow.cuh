@@ -50,13 +50,13 @@ class UnderflowedProducts {
   void clear() { all_.clear(); }
 
   /// Those of the lists as they are, whose rows are in the chunk.
-  void keep(const SearchArgs& args, const Ranking& ranking, bool filters, bool wide) {
+  void keep(const SearchArgs& args, bool filters, bool wide) {
     constexpr std::int64_t room = underflowed_room;
     static_assert(sizeof(Underflowed) == underflowed_bytes, "session_bytes counts them");
     const std::int64_t count = args.queries.count,
                        per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(args.k, 1));
     NoteUnderflowed n{.args = args,
-                      .ranking = ranking,
+                      .ranking = ranking_of(args),
                       .filters = filters,
                       .found = found_.reserve(std::max(room, args.k)),
                       .count = used_.reserve(1)};

@@ -220,8 +220,9 @@ class ExhaustiveRanking {
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
   /// best: the lists of the search, before and afterwards; started: they may hold rows. checks: rows that are not finite are counted.
-  void search(const SearchArgs& args, const Ranking& ranking, bool wide, bool checks, bool started,
-              DeviceBuffer<std::byte, Device>& best, ThreadPool& thread_pool) {
+  void search(const SearchArgs& args, bool wide, bool checks, bool started, DeviceBuffer<std::byte, Device>& best,
+              ThreadPool& thread_pool) {
+    const Ranking ranking = ranking_of(args);
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;

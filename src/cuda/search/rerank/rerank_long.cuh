@@ -193,11 +193,11 @@ class LongLists {
   explicit LongLists(Device& device)
       : device_(device), chosen_(device), used_(device), words_(device), workspace_(device) {}
 
-  void rerank(const SearchArgs& args, const Ranking& ranking, bool wide, bool last) {
+  void rerank(const SearchArgs& args, bool wide, bool last) {
     const std::int64_t count = args.queries.count, slots = count * args.capacity;
     const FormName form = wide ? FormName::wide : FormName::packed;
     RerankLong s{.args = args,
-                 .ranking = ranking,
+                 .ranking = ranking_of(args),
                  .chosen = chosen_.reserve(slots),
                  .used = used_.reserve(count),
                  .words = words_.reserve(slots * word_size(form))};
@@ -206,7 +206,7 @@ class LongLists {
       if (all && !last) break;
       s.all = all;
       device_.launch()(count, long_threads, 0, choose_long, s);
-      device_.launch()(count * s.parts, rank_long_threads, 0, rank_long_kernel(ranking, wide), s);
+      device_.launch()(count * s.parts, rank_long_threads, 0, rank_long_kernel(s.ranking, wide), s);
       device_.launch()(count, long_threads, 0, wide ? cut_long<Wide> : cut_long<Packed>, s);
     }
     if (!last) return;
