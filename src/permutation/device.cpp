@@ -8,7 +8,7 @@
 namespace vicinal {
 namespace {
 
-constexpr std::int64_t most_there = 128;  // of the kernels
+constexpr std::int64_t most_device_permutants = 128;  // that its kernels take
 constexpr std::int64_t queries_at_once = 16;
 
 /// The order in which each query of a part sees the permutants.
@@ -61,7 +61,7 @@ std::string host_reason(const Backend& backend, const PermutationIndex::State& s
   if (exact) return "exact searches";
   if (layout.form != RankForm::ranks) return cat("ranks kept as ", rank_form_name(layout.form));
   if (layout.distance != RankDistance::footrule) return rank_distance_name(layout.distance);
-  if (layout.permutants > most_there) return cat("more than ", most_there, " permutants");
+  if (layout.permutants > most_device_permutants) return cat("more than ", most_device_permutants, " permutants");
   return "";
 }
 

@@ -109,9 +109,9 @@ __global__ void footrule_strip_counts(FootruleArgs args) {
   const int warps = thread_count() / 32;
   each_score<Words>(batch, queries, used, part * warps + warp_index(), args.parts * warps,
                     [&](std::int64_t strip, std::int64_t object, int query, unsigned half) {
-                      const bool there = object < batch.count;
-                      const unsigned below = __ballot_sync(all_lanes, there && half < last[query]);
-                      const unsigned equal = __ballot_sync(all_lanes, there && half == last[query]);
+                      const bool present = object < batch.count;
+                      const unsigned below = __ballot_sync(all_lanes, present && half < last[query]);
+                      const unsigned equal = __ballot_sync(all_lanes, present && half == last[query]);
                       if (lane_index() != 0) return;
                       const std::int64_t at = (first_query + query) * strips + strip;
                       batch.below[at] += static_cast<std::uint32_t>(__popc(below));
@@ -152,9 +152,9 @@ __global__ void footrule_emit(FootruleArgs args) {
   const int warps = thread_count() / 32;
   each_score<Words>(batch, queries, used, part * warps + warp_index(), args.parts * warps,
                     [&](std::int64_t strip, std::int64_t object, int query, unsigned half) {
-                      const bool there = object < batch.count;
-                      const unsigned below = __ballot_sync(all_lanes, there && half < last[query]);
-                      const unsigned equal = __ballot_sync(all_lanes, there && half == last[query]);
+                      const bool present = object < batch.count;
+                      const unsigned below = __ballot_sync(all_lanes, present && half < last[query]);
+                      const unsigned equal = __ballot_sync(all_lanes, present && half == last[query]);
                       if ((below | equal) == 0) return;
                       // What lies before the strip, as far as this warp has come in it, is kept where the count was.
                       const std::int64_t at = (first_query + query) * strips + strip;
@@ -162,7 +162,7 @@ __global__ void footrule_emit(FootruleArgs args) {
                       __syncwarp();
                       const std::uint32_t b = below_before + static_cast<std::uint32_t>(votes_below(below));
                       const std::uint32_t e = equal_before + static_cast<std::uint32_t>(votes_below(equal));
-                      const bool mine = there && (half < last[query] || (half == last[query] && e < taken[query]));
+                      const bool mine = present && (half < last[query] || (half == last[query] && e < taken[query]));
                       if (mine) {
                         const std::uint32_t position = b + (e < taken[query] ? e : taken[query]);
                         batch.found[(first_query + query) * batch.candidates + position] =

@@ -127,13 +127,11 @@ class FilterTest {
     device.out(used_.data(), f.used, workers * 4);
     device.wait();
     for (std::int64_t worker = 0; worker < workers; ++worker) {
-      const std::int64_t at = worker * room_, used_there = std::min(used_[static_cast<std::size_t>(worker)], room_);
+      const std::int64_t at = worker * room_, used = std::min(used_[static_cast<std::size_t>(worker)], room_);
       if (form_ == CandidateForm::groups)
         device.out(groups_.data() + at, f.group_candidates + at,
-                   used_there * static_cast<std::int64_t>(sizeof(GroupCandidate)));
-      else
-        device.out(candidates_.data() + at, f.candidates + at,
-                   used_there * static_cast<std::int64_t>(sizeof(Candidate)));
+                   used * static_cast<std::int64_t>(sizeof(GroupCandidate)));
+      else device.out(candidates_.data() + at, f.candidates + at, used * static_cast<std::int64_t>(sizeof(Candidate)));
     }
     device.out(nearest_.data(), f.nearest, queries_ * f.groups * 4);
     device.wait();

@@ -81,18 +81,19 @@ __device__ __forceinline__ void each_group(const InitialThresholds& s, const Qua
   far.step = args.visits.at(thread_count());
   std::int64_t tile = args.visits.at(thread_index());
   for (std::int64_t t = thread_index(); t - lane_index() < tiles; t += thread_count(), tile = far.after(tile)) {
-    const bool there = t < tiles;
+    const bool present = t < tiles;
     float estimates[groups_a_tile];
     if (known) {
 #pragma unroll
-      for (int g = 0; g < groups_a_tile; ++g) estimates[g] = there ? kept[g * tiles + t] : static_cast<float>(infinite);
+      for (int g = 0; g < groups_a_tile; ++g)
+        estimates[g] = present ? kept[g * tiles + t] : static_cast<float>(infinite);
     } else {
       const BoundEstimates estimate(args, query, step, args.rows.tile_metadata[tile]);
 #pragma unroll
       for (int g = 0; g < groups_a_tile; ++g) {
-        const int sum = there ? mine[t * groups_a_tile + g] : 0;
-        estimates[g] = there ? estimate.of(sum) : static_cast<float>(infinite);
-        if (there && kept != nullptr) kept[g * tiles + t] = estimates[g];
+        const int sum = present ? mine[t * groups_a_tile + g] : 0;
+        estimates[g] = present ? estimate.of(sum) : static_cast<float>(infinite);
+        if (present && kept != nullptr) kept[g * tiles + t] = estimates[g];
       }
     }
 #pragma unroll

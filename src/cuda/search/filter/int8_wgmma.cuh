@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) 
   consume<slab, slabs_of_queries, sampling, shares>(f, shared, units);
 #else
   static_cast<void>(f);
-  __trap();  // is_there() keeps it from being launched: memory that no kernel wrote would be taken for results
+  __trap();  // is_present() keeps it from being launched: memory that no kernel wrote would be taken for results
 #endif
 }
 
@@ -366,7 +366,7 @@ struct Int8Wgmma {
           }};
 
   template <class Device>
-  static bool is_there(Device& device) {
+  static bool is_present(Device& device) {
     DeviceBuffer<int, Device> there(device);
     int told = 0;
     device.launch()(1, 1, 0, tell_wgmma, there.reserve(1));

@@ -373,7 +373,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma_groups(Fil
   }
 #else
   static_cast<void>(f);
-  __trap();  // is_there() keeps it from being launched
+  __trap();  // is_present() keeps it from being launched
 #endif
 }
 

@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(slab_threads, 1) filter_int8_wgmma_slabs(Filte
   }
 #else
   static_cast<void>(f);
-  __trap();  // is_there() keeps it from being launched
+  __trap();  // is_present() keeps it from being launched
 #endif
 }
 

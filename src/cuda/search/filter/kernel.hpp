@@ -48,7 +48,7 @@ struct FilterKernel {
 /// The struct of a kernel that every device of a build runs.
 struct OnEveryDevice {
   template <class Device>
-  static bool is_there(Device& /*device*/) {
+  static bool is_present(Device& /*device*/) {
     return true;
   }
 };

@@ -149,9 +149,9 @@ struct TestData {
 /// Whether a kernel is the code that runs here, and filters as the test says, where it is one to be tested.
 template <class Device>
 bool passes_test(Device& device, const FilterKernel& kernel) {
-  bool there = false;
-  FilterKernels::with(kernel, [&](auto row) { there = row.is_there(device); });
-  return there && (!kernel.tested || test_filter(device, kernel));
+  bool present = false;
+  FilterKernels::with(kernel, [&](auto row) { present = row.is_present(device); });
+  return present && (!kernel.tested || test_filter(device, kernel));
 }
 
 template <class Device>

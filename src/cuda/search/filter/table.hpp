@@ -1,5 +1,5 @@
 // The kernels that filter, best first: one that runs on some architecture is a file and a name here (and flags in cmake/cuda.cmake, if its
-// code needs any). Its struct has `facts`, `launch` and `is_there` (kernel.hpp).
+// code needs any). Its struct has `facts`, `launch` and `is_present` (kernel.hpp).
 #pragma once
 #include <algorithm>
 #include <string>

@@ -63,10 +63,10 @@ __device__ __forceinline__ void fused_update(const FusedArgs& f, const FusedShar
     const auto* const place = shared.nearest + which * fused_places + i * 32 + lane_index();
     const unsigned long long now = *static_cast<const volatile unsigned long long*>(place);
     const auto position = static_cast<std::uint32_t>(now >> 32);
-    const bool there = position != fused_none;
+    const bool present = position != fused_none;
     const float upper =
-        fused_upper(f, shared, which, there ? position : 0, static_cast<int>(static_cast<std::uint32_t>(now)));
-    words[i] = there ? fused_ordered(upper) : fused_none;
+        fused_upper(f, shared, which, present ? position : 0, static_cast<int>(static_cast<std::uint32_t>(now)));
+    words[i] = present ? fused_ordered(upper) : fused_none;
     least = words[i] < least ? words[i] : least;
   }
   least = __reduce_min_sync(all_lanes, least);
@@ -74,15 +74,15 @@ __device__ __forceinline__ void fused_update(const FusedArgs& f, const FusedShar
   random_delay();
   if (lane_index() == 0) published[blockIdx.x] = least;
   for (int turn = 0; turn < patience; ++turn) {
-    unsigned there = 0;
+    unsigned present = 0;
 #pragma unroll
     for (int i = 0; i < others; ++i) {
       const int block = i * 32 + lane_index();
       words[own + i] = fused_none;
       if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
-      there += words[own + i] != fused_none ? 1u : 0u;
+      present += words[own + i] != fused_none ? 1u : 0u;
     }
-    if (!waits || static_cast<int>(__reduce_add_sync(all_lanes, there)) >= f.blocks - 1) break;
+    if (!waits || static_cast<int>(__reduce_add_sync(all_lanes, present)) >= f.blocks - 1) break;
   }
   const double upper = fused_value(fused_kth(words, static_cast<unsigned>(f.k)));
   // Rounded up to a key, so that the k-th itself is no larger.

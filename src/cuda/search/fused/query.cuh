@@ -84,8 +84,8 @@ __device__ __forceinline__ bool fused_map(const FusedArgs& f, const double (&x)[
   return fit;
 }
 
-/// Query `which` of the call as far as it does not depend on the others: its elements and their map, whether these kernels may take it, and its
-/// largest element in the filter's form; by a warp. slab: elements from a query to the next.
+/// It measures query `which` of the call, as far as it does not depend on the others: its elements and their map, whether these kernels
+/// may take it, and its largest element in the filter's form; by a warp. slab: elements from a query to the next.
 template <int slab>
 __device__ __forceinline__ void fused_measure(const FusedArgs& f, int which, const FusedShared& shared) {
   const std::int64_t dims = f.rows.dims, base = which * dims;
@@ -125,7 +125,8 @@ __device__ __forceinline__ double fused_step(const FusedArgs& f, const FusedShar
   return integral ? f.transform.integral : static_cast<double>(rounded);
 }
 
-/// The query's line in multiples of the step, and what rounding took; by a warp, after fused_measure of all. slab: bytes of a line; inverse: 1 / step.
+/// It rounds a query to a line of multiples of the step, and measures what rounding took; by a warp, after fused_measure of all.
+/// slab: bytes of a line; inverse: 1 / step.
 template <int slab>
 __device__ __forceinline__ void fused_round(const FusedArgs& f, int which, double step, double inverse,
                                             const FusedShared& shared) {

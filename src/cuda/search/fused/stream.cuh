@@ -158,8 +158,8 @@ struct FusedNearest {
     for (int g = 0; g < groups; ++g)
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
-        const bool there = 8 * g + 2 * (lane_index() % 4) + c < queries;
-        t[g][c] = there ? static_cast<float>(infinite) : -static_cast<float>(infinite);
+        const bool present = 8 * g + 2 * (lane_index() % 4) + c < queries;
+        t[g][c] = present ? static_cast<float>(infinite) : -static_cast<float>(infinite);
         position[g][c] = fused_none;
         products[g][c] = 0;
       }
@@ -196,10 +196,10 @@ struct FusedNearest {
             static_cast<unsigned long long>(position[g][c]) << 32 | static_cast<std::uint32_t>(products[g][c]);
 #pragma unroll
         for (int other = 8; other < 32; other *= 2) {
-          const float there = __shfl_xor_sync(all_lanes, least, other);
+          const float theirs = __shfl_xor_sync(all_lanes, least, other);
           const unsigned long long its = __shfl_xor_sync(all_lanes, word, other);
-          const bool nearer = there < least || (there == least && its < word);
-          least = nearer ? there : least;
+          const bool nearer = theirs < least || (theirs == least && its < word);
+          least = nearer ? theirs : least;
           word = nearer ? its : word;
         }
         const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 2 + lane_index() / 4;
@@ -248,8 +248,8 @@ __device__ __forceinline__ void fused_put_off(const FusedShared& shared, const F
       largest[g][c] = s.most[g][c];
 #pragma unroll
       for (int other = 4; other < 32; other *= 2) {
-        const int there = __shfl_xor_sync(all_lanes, largest[g][c], other);
-        largest[g][c] = largest[g][c] < there ? there : largest[g][c];
+        const int theirs = __shfl_xor_sync(all_lanes, largest[g][c], other);
+        largest[g][c] = largest[g][c] < theirs ? theirs : largest[g][c];
       }
     }
   if (lane_index() == 0) shared.limits[number] = {facts.e, facts.n, facts.quick_inverse};
@@ -334,8 +334,8 @@ __device__ __forceinline__ void fused_stream(const FusedArgs& f, const FusedShar
                                              const std::uint32_t (&queries)[slab / 32][4]) {
   FusedNearest<groups> nearest(f.count);
   FusedSums<groups> s;
-  bool there = pieces.next();
-  for (; there && pieces.number() < fused_first_pieces(groups); there = pieces.next()) {
+  bool present = pieces.next();
+  for (; present && pieces.number() < fused_first_pieces(groups); present = pieces.next()) {
     const FusedPieceFacts& facts = pieces.facts();
     fused_multiply<slab, groups>(s, pieces.rows(), facts, fused_inverse(shared, facts.quick_inverse), queries);
     nearest.see(s, facts.step, pieces.position(pieces.number()));
@@ -346,7 +346,7 @@ __device__ __forceinline__ void fused_stream(const FusedArgs& f, const FusedShar
   fused_update_own(f, shared, true);
   __syncthreads();
   fused_make_up<slab, groups>(f, shared, pieces);
-  for (int due = 3 * pieces.turn(); there; there = pieces.next()) {
+  for (int due = 3 * pieces.turn(); present; present = pieces.next()) {
     const FusedPieceFacts& facts = pieces.facts();
     const float inverse = fused_inverse(shared, facts.quick_inverse);
     const std::uint32_t position = pieces.position(pieces.number());

@@ -10,15 +10,16 @@ namespace vicinal::cuda {
 struct TileNorms {
   double *e, *n, *lowered;  // of rows
 };
-/// One lane's last words on row r of a tile: the term, and what the maxima are made of. position: where it is, `there` or masked.
-__device__ __forceinline__ void close_row(const Prepare& args, std::int64_t position, bool there,
+/// It stores the term of the row at a position, and what its tile's maxima are made of; by one lane. A row that is not `present` is
+/// masked.
+__device__ __forceinline__ void close_row(const Prepare& args, std::int64_t position, bool present,
                                           const QuantizationErrors& sums, const TileNorms& norms_of) {
   const PreparedMatrix& matrix = args.matrix;
   const auto r = static_cast<int>(position % tile_rows);
   float& term = matrix.tile_metadata[position / tile_rows].terms[r];
   norms_of.e[r] = norms_of.n[r] = norms_of.lowered[r] = 0;
   term = static_cast<float>(infinite);  // masked: excluded always
-  if (!there) return;
+  if (!present) return;
   const std::int64_t row = matrix.order[position];
   const FilterNorms norms = filter_norms(args.model, sums);
   if (args.duplicates == nullptr || args.duplicates[row] == 0) {
@@ -85,7 +86,8 @@ __device__ __forceinline__ PackedTile packed_tile(const PreparedMatrix& matrix, 
   const std::int64_t begin = tile * tile_rows;
   return {begin, static_cast<int>(matrix.count - begin < tile_rows ? matrix.count - begin : tile_rows)};
 }
-/// Where rows go in a tile: `line` of row r, and from there the word of columns col to col + 3, at one place for all rows with r % 8 alike.
+/// A TileBytes says where rows go in a tile: `line` is of row r, and from its beginning the word of columns col to col + 3 lies at one
+/// position for all rows with r % 8 alike.
 struct TileBytes {
   std::int8_t* bytes;
   int shift, mixer;  // columns of a slab as a power of two; what row r's chunks are exchanged by
@@ -297,11 +299,12 @@ __global__ void start_states(StartStates args) {
   if (position < args.queries.count) start_state(args, position);
 }
 
-/// A few queries in one launch, for a launch takes as long as what it does for them. Those of two tiles are put in order, each behind those that are smaller;
-/// a tile alone has the step of its largest in any order. Sums of double precision take a multiprocessor longer than all else, so that blocks round a few
-/// rows each where they can, and do the rest each for all.
+/// A few queries are prepared in one launch, for a launch takes as long as what it does for them. Those of two tiles are put in order,
+/// each behind those that are smaller; a tile alone has the step of its largest in any order. Sums of double precision take a
+/// multiprocessor longer than all else, so blocks round a few rows each where they can, and each does the rest for all.
 inline constexpr int at_once_threads = 512;
-/// Who measures the queries: the whole device has, a warp each; each block does, eight lanes each, where they are plain; the one block does, a warp each.
+/// MeasuredBy says who measures the queries. before: the whole device did, a warp each; plainly: each block does, eight lanes each;
+/// by_warps: the one block does, a warp each.
 enum class MeasuredBy : unsigned char { before, plainly, by_warps };
 inline constexpr int most_by_warps = 32;  // of more than these rows the whole device takes the measures
 struct PrepareAtOnce {

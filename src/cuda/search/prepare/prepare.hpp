@@ -71,7 +71,7 @@ class MatrixPreparer {
     ChosenRows<Device> copy(device_);
     DeviceBuffer<SampledRow, Device> sampled(device_);
     DeviceBuffer<double, Device> ends(device_), norms(device_);
-    DeviceBuffer<ChosenTransform, Device> chosen_there(device_);
+    DeviceBuffer<ChosenTransform, Device> chosen_on_device(device_);
     DeviceBuffer<SampleFacts, Device> facts(device_);
     Sampling args{.matrix = {},
                   .visits = {},
@@ -88,7 +88,7 @@ class MatrixPreparer {
     args.high = args.low + corpus.cols;
     args.centre = centre.data();
     args.facts = facts.reserve(1);
-    args.chosen = chosen_there.reserve(1);
+    args.chosen = chosen_on_device.reserve(1);
     constexpr int warps = prepare_threads / 32;
     device_.launch()(divide_up(args.count, warps), prepare_threads, 0, sample_rows, args);
     device_.launch()((corpus.cols + 31) / 32 + 1, sample_threads, 0, sample_columns, args);

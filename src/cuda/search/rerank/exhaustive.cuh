@@ -107,11 +107,11 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                      if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
 }
-#define METRIC(name, ...)                                                                             \
-  static_assert(                                                                                      \
-      row_of(Metric::name).finish == Finish::itself || row_of(Metric::name).finish == Finish::root || \
-          needs_norms(Metric::name),                                                                  \
-      "is_plain and exhaustive_keys_resident take a sum or its root for the key: another finish has its case there");
+#define METRIC(name, ...)                                                                                           \
+  static_assert(row_of(Metric::name).finish == Finish::itself || row_of(Metric::name).finish == Finish::root ||     \
+                    needs_norms(Metric::name),                                                                      \
+                "is_plain and exhaustive_keys_resident take a sum or its root for the key: another finish has its " \
+                "case present");
 #include "core/metric.def"
 #undef METRIC
 
@@ -174,9 +174,9 @@ __global__ void lists_to_keys(Exhaustive s) {
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all;
        i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
     const std::int64_t query = i / args.k, at = i % args.k;
-    const bool there = at < static_cast<std::int64_t>(args.states[query].best);
+    const bool present = at < static_cast<std::int64_t>(args.states[query].best);
     store_exhaustive_key(
-        s, query, at, there ? ListWords<Form>::key(static_cast<const typename Form::Word*>(args.best)[i]) : infinite);
+        s, query, at, present ? ListWords<Form>::key(static_cast<const typename Form::Word*>(args.best)[i]) : infinite);
   }
 }
 
@@ -199,11 +199,11 @@ __global__ void keys_to_lists(ExhaustiveLists l) {
     for (std::int64_t i = from + thread_index(); i < to; i += thread_count()) {
       // Keys ascend, so those that are missing come last.
       const double key = load_exhaustive_key(s, l.values, base + i);
-      const bool there = key < infinite,
+      const bool present = key < infinite,
                  ends = i + 1 == args.k || !(load_exhaustive_key(s, l.values, base + i + 1) < infinite);
-      if (there && ends) args.states[query].best = static_cast<std::uint32_t>(i + 1);
-      if (!there && i == 0) args.states[query].best = 0;
-      if (!there) continue;
+      if (present && ends) args.states[query].best = static_cast<std::uint32_t>(i + 1);
+      if (!present && i == 0) args.states[query].best = 0;
+      if (!present) continue;
       const std::int64_t col = l.columns[base + i];
       static_cast<typename Form::Word*>(l.next)[base + i] =
           col < s.listed ? static_cast<const typename Form::Word*>(args.best)[base + col]
