@@ -67,7 +67,8 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;
-  // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
+  // A thread prepares (fp64 rows, one panel) or ranks and filters;
+  // views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam

@@ -51,7 +51,8 @@ class CpuSession final : public Session {
            (!prepared_ || chunk().second.present());
   }
   void note_largest_rows();
-  /// Packs the queries of rows_ and starts their results. steps: of each block where they are the packed rows; null: their own.
+  /// Packs the queries of rows_ and starts their results. steps: of
+  /// each block where they are the packed rows; null: their own.
   void pack_queries(const std::vector<float>* steps);
   void start_results();
   void start_range();

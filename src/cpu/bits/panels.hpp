@@ -1,4 +1,5 @@
-// Rows of packed bits in the form that bits are counted in (cpu/isa/bits.hpp): 32 rows side by side, word by word of 32 bits.
+// Rows of packed bits in the form that bits are counted in
+// (cpu/isa/bits.hpp): 32 rows side by side, word by word of 32 bits.
 #pragma once
 #include <cstdint>
 

@@ -15,12 +15,14 @@
 namespace vicinal::cpu {
 namespace {
 
-// Bytes of rows that are met one after another: one query waits for memory, which is faster in long runs; more are polled for as often.
+// Bytes of rows that are met one after another: one query waits for
+// memory, which is faster in long runs; more are polled for as often.
 constexpr std::int64_t segment_bytes = std::int64_t{1} << 18, lone_segment_bytes = std::int64_t{1} << 20;
 constexpr std::int32_t no_threshold = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 
-/// SharedThresholds hold the least threshold of each query that any split has found: what is beyond the k-th of some rows is beyond the k-th of all.
+/// SharedThresholds hold the least threshold of each query that any split has found: what is beyond the k-th of some
+/// rows is beyond the k-th of all.
 class SharedThresholds {
  public:
   SharedThresholds(std::int64_t queries, std::int64_t splits)
@@ -134,7 +136,8 @@ class BitBlock {
                                  scratch_.panels.data() + at * words_);
     return scratch_.panels.data();
   }
-  /// It returns the largest count that a row from `row` of the chunk on may have: one that is as far as the k-th, and behind it, has a larger id.
+  /// It returns the largest count that a row from `row` of the chunk on may
+  /// have: one that is as far as the k-th, and behind it, has a larger id.
   std::int32_t threshold_of(int query, std::int64_t row) const noexcept {
     const std::int32_t own = scratch_.counts[query] - static_cast<std::int32_t>(row > scratch_.worst[query]);
     return results_[query].matches != nullptr ? own : std::min(own, shared_.of(first_ + query));

@@ -1,7 +1,8 @@
-// FILTER of a graph by symmetric tiles: block against block, each unordered pair once, and both sides of a tile serve as queries
-// (docs/design/0008). Blocks come together in the order of a round-robin tournament, so that neighbouring pairs have no block in
-// common; a thread takes the first pair whose blocks no other thread has, so no candidates are written by two, and none waits for
-// the end of a round. First each block goes against itself, one-sided, which gives every query a threshold to start from.
+// FILTER of a graph by symmetric tiles: block against block, each unordered pair once, and both sides of a tile serve
+// as queries (docs/design/0008). Blocks come together in the order of a round-robin tournament, so that neighbouring
+// pairs have no block in common; a thread takes the first pair whose blocks no other thread has, so no candidates are
+// written by two, and none waits for the end of a round. First each block goes against itself, one-sided, which gives
+// every query a threshold to start from.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -14,7 +15,8 @@
 namespace vicinal::cpu {
 namespace {
 
-/// The circle method: one block stays, the others turn by a position each round. An odd number gets a block that is not there.
+/// The circle method: one block stays, the others turn by a position
+/// each round. An odd number gets a block that is not there.
 class Tournament {
  public:
   explicit Tournament(std::int64_t blocks) : even_(blocks + blocks % 2) {}
@@ -43,7 +45,8 @@ class BlockPairs {
         done_(static_cast<std::size_t>(tournament_.rounds() * tournament_.pairs())) {}
   std::int64_t count() const noexcept { return blocks_ * (blocks_ - 1) / 2; }
 
-  /// Runs body on the next pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
+  /// Runs body on the next pair and gives its blocks back at the
+  /// end. Waits when every pair that is left has a block in use.
   template <class Body>
   void run_next(const Body& body) {
     const Tournament::Pair pair = take();

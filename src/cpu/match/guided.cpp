@@ -1,4 +1,5 @@
-// See guided.hpp. Errors of keypoints are computed in one order of operations, whichever image is asked, so that both directions have the same candidates.
+// See guided.hpp. Errors of keypoints are computed in one order of operations, whichever image is asked, so that both
+// directions have the same candidates.
 #include "cpu/match/guided.hpp"
 
 #include <algorithm>

@@ -58,7 +58,8 @@ class MeasureEvaluator final : public DistanceEvaluator {
   }
   void measure(const std::uint32_t* objects, std::int64_t count, double* values) override {
     measure_.measure(set_, query_.data(), rows_, objects, count, window_, scratch_, values);
-    // Rows were finite when they were checked, so this is of one that another thread changed: it must not reach an order.
+    // Rows were finite when they were checked, so this is of one
+    // that another thread changed: it must not reach an order.
     for (std::int64_t i = 0; i < count; ++i)
       if (std::isnan(values[i]))
         fail(ErrorCode::invalid_value,

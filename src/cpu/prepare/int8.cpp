@@ -1,5 +1,6 @@
-// PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share one step without
-// losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
+// PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share
+// one step without losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are
+// rotated anew in each pass, which takes less memory than keeping them.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -40,8 +41,8 @@ void sort_rows(const Buffer<float>& sizes, std::int64_t count, ThreadPool& threa
 
 constexpr std::int64_t rows_ahead = 8, most_bytes_ahead = 4096;
 
-/// Rows that are read in the order of their sizes lie anywhere: it asks the memory for one before its turn comes. Inline, since GCC drops calls of a
-/// function that does nothing else.
+/// Rows that are read in the order of their sizes lie anywhere: it asks the memory for one before its turn comes.
+/// Inline, since GCC drops calls of a function that does nothing else.
 VICINAL_INLINE void fetch_row(const Points& points, std::int64_t row) noexcept {
   if (points.col_stride != static_cast<std::int64_t>(dtype_size(points.dtype))) return;
   const auto* at = static_cast<const std::byte*>(row_address(points, row));

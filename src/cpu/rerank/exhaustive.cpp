@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t queries_a_block = 8;  // that share a block of rows
 
-/// Writes to `index` those of the dense rows [first, first + count) that differ in a byte from the row before them. Returns how many.
+/// Writes to `index` those of the dense rows [first, first + count)
+/// that differ in a byte from the row before them. Returns how many.
 std::int64_t differing_rows(const Points& rows, std::int64_t first, std::int64_t count, std::uint32_t* index) noexcept {
   const auto* data = static_cast<const std::byte*>(rows.data) + first * rows.row_stride;
   const std::size_t bytes = static_cast<std::size_t>(rows.cols) * dtype_size(rows.dtype);

@@ -1,6 +1,6 @@
-// Truncated bitonic sort (TBiS, section III): lists of K, the power of two from k on, are sorted by bitonic networks, one up, one
-// down; the smaller of each pair of entries of two such lists are the K smallest of both, a bitonic sequence that one merge sorts.
-// The order of comparisons depends on n and k alone.
+// Truncated bitonic sort (TBiS, section III): lists of K, the power of two from k on, are sorted by bitonic networks,
+// one up, one down; the smaller of each pair of entries of two such lists are the K smallest of both, a bitonic
+// sequence that one merge sorts. The order of comparisons depends on n and k alone.
 #include <algorithm>
 #include <bit>
 #include <vector>

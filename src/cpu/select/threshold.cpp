@@ -1,6 +1,7 @@
-// Our own selection on the CPU: one pass that reads memory at the speed of memory. A threshold estimated from a sample of the row lets
-// only a few times k values through; when many have come the k-th smallest of them becomes the threshold, exactly. An estimate that was too
-// low shows (fewer than k came) and costs a second pass without one. docs/design/0012-threshold-selection.md.
+// Our own selection on the CPU: one pass that reads memory at the speed of memory. A threshold estimated from a sample
+// of the row lets only a few times k values through; when many have come the k-th smallest of them becomes the
+// threshold, exactly. An estimate that was too low shows (fewer than k came) and costs a second pass without one.
+// docs/design/0012-threshold-selection.md.
 #include "cpu/select/threshold.hpp"
 
 #include <algorithm>

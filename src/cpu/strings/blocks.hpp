@@ -1,5 +1,5 @@
-// The corpus as the bit-parallel kernels take it (myers.hpp): blocks of words of neighbouring lengths, and what a worker makes of one
-// when a group of queries comes to it: the masks of its lanes, or the windows of a band.
+// The corpus as the bit-parallel kernels take it (myers.hpp): blocks of words of neighbouring lengths, and what a
+// worker makes of one when a group of queries comes to it: the masks of its lanes, or the windows of a band.
 #pragma once
 #include <algorithm>
 #include <cstring>

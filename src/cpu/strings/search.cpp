@@ -97,7 +97,8 @@ class StringSearch {
 
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) {
   const std::int64_t queries = std::max<std::int64_t>(sizes.queries, 1);
-  // What one query can hold while it is searched; of a range, a thousandth of the corpus: more is the result's, which is not counted.
+  // What one query can hold while it is searched; of a range, a
+  // thousandth of the corpus: more is the result's, which is not counted.
   const std::int64_t pool = StringPool::most_bytes(range ? sizes.rows / 1000 : k);
   const std::int64_t room = std::clamp<std::int64_t>(group_bytes / pool, 1, largest_group);
   plan.query_block = std::min(

@@ -1,5 +1,6 @@
-// The matches of pairs from their groups' largest scores: a warp a query. Most queries fail with the largest score of another group in place of their second best,
-// which is at least as near; for the others the scores of the best's group are computed again, and those of the row's group to see who is its nearest.
+// The matches of pairs from their groups' largest scores: a warp a query. Most queries fail with the largest score of
+// another group in place of their second best, which is at least as near; for the others the scores of the best's group
+// are computed again, and those of the row's group to see who is its nearest.
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/match/best_two.cuh"
@@ -34,7 +35,8 @@ struct Nearest {
   std::int32_t id, best, second;
 };
 
-/// The nearest of the rows that lanes have, each at most one, r < 0 for none; `others` is the largest score elsewhere. Of the whole warp.
+/// The nearest of the rows that lanes have, each at most one, r < 0 for
+/// none; `others` is the largest score elsewhere. Of the whole warp.
 __device__ __forceinline__ Nearest nearest_of_lanes(const MatchArgs& args, const MatchImage& of, std::int64_t q,
                                                     const MatchImage& in, std::int64_t r, int others) {
   const int score = r >= 0 ? match_score(args, of, q, in, r) : least_score;
@@ -45,8 +47,8 @@ __device__ __forceinline__ Nearest nearest_of_lanes(const MatchArgs& args, const
   return {id, best, larger(second, others)};
 }
 
-/// The nearest row of `in` to row q, of which groups are known: in the best one, or, where another has as large a score, the first of all.
-/// row_of: the row that a lane has of a group, -1 for none.
+/// The nearest row of `in` to row q, of which groups are known: in the best one, or, where another has as large a
+/// score, the first of all. row_of: the row that a lane has of a group, -1 for none.
 template <class RowOf>
 __device__ __forceinline__ Nearest nearest_row(const MatchArgs& args, const MatchImage& of, std::int64_t q,
                                                const MatchImage& in, const GroupBest& known, const RowOf& row_of) {
@@ -58,7 +60,8 @@ __device__ __forceinline__ Nearest nearest_row(const MatchArgs& args, const Matc
   }
 }
 
-/// False only where no second best at least as near as `others` passes. Wider than the rule by more than any rounding of it.
+/// False only where no second best at least as near as `others`
+/// passes. Wider than the rule by more than any rounding of it.
 __device__ __forceinline__ bool may_pass(const MatchArgs& args, const GroupBest& known, std::int64_t rows) {
   const MatchRule& rule = args.rule;
   const double best = rule.distance(key_of(args.kind, known.best));

@@ -1,5 +1,5 @@
-// MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted. Two batches are queued, so that the device
-// has work while the host makes matches of one.
+// MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted.
+// Two batches are queued, so that the device has work while the host makes matches of one.
 #pragma once
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,7 @@
-// Candidates of a permutation index, exactly: the objects whose ranks of the permutants are nearest to a query's by Spearman's footrule, by
-// packed differences and a top-c partition, without a table of scores. Scores are cheaper to compute three times than to write once. A thread
-// holds an object's ranks in registers and takes the queries of its block from shared memory.
+// Candidates of a permutation index, exactly: the objects whose ranks of the permutants are nearest
+// to a query's by Spearman's footrule, by packed differences and a top-c partition, without a table
+// of scores. Scores are cheaper to compute three times than to write once. A thread holds an
+// object's ranks in registers and takes the queries of its block from shared memory.
 //   footrule_histogram:    counts half the scores of each query
 //   footrule_threshold:    finds the score of the last candidate, and how many of the equals are taken
 //   footrule_strip_counts: counts the objects of each strip that are below it, and at it
@@ -24,8 +25,8 @@ __device__ __forceinline__ int load_queries(const RanksArgs& batch, std::int64_t
   return used;
 }
 
-/// Calls use(object, query, half the score) for the objects of strips first, first + step, ...; of lanes without an object too,
-/// with an object beyond the count. All lanes of a warp are at the same query.
+/// Calls use(object, query, half the score) for the objects of strips first, first + step, ...; of lanes without an
+/// object too, with an object beyond the count. All lanes of a warp are at the same query.
 template <int Words, class Use>
 __device__ __forceinline__ void each_score(const RanksArgs& batch, const std::uint32_t* queries, int used,
                                            std::int64_t first, std::int64_t step, const Use& use) {

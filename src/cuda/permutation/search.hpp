@@ -1,5 +1,5 @@
-// The host's part of searches of a permutation index keeps ranks and rows on the device between searches, runs queries in batches, and
-// answers those for which a sample of the scores told too little once more by all scores.
+// The host's part of searches of a permutation index keeps ranks and rows on the device between searches, runs queries
+// in batches, and answers those for which a sample of the scores told too little once more by all scores.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -117,8 +117,9 @@ class PreparedRanks final : public PreparedCorpus {
   RowsBuffers<Device> objects_;
 };
 
-/// What a batch clears at first and what comes back at the end, in one piece of memory, so that each is one call: histogram, counts, counters,
-/// distances that are not finite, queries that failed, the nearest. The last four come back.
+/// What a batch clears at first and what comes back at the end, in one piece of
+/// memory, so that each is one call: histogram, counts, counters, distances that
+/// are not finite, queries that failed, the nearest. The last four come back.
 struct BatchLayout {
   std::int64_t counts, counters, not_finite, failed, best, end;  // where each begins; the histogram does at 0
   BatchLayout(std::int64_t queries, std::int64_t bins, std::int64_t best_bytes) {

@@ -1,4 +1,5 @@
-// The sequence queues the kernels of the permutation index in their order, over any launcher: the runtime's, or the emulator's.
+// The sequence queues the kernels of the permutation index in their
+// order, over any launcher: the runtime's, or the emulator's.
 #pragma once
 #include "core/divide.hpp"
 #include "cuda/permutation/sampled.cuh"

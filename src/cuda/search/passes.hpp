@@ -1,4 +1,5 @@
-// FILTER, its host's part: the tiles of a chunk pass before a batch of queries, a sample of them first where thresholds come from one.
+// FILTER, its host's part: the tiles of a chunk pass before a batch
+// of queries, a sample of them first where thresholds come from one.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -14,8 +15,8 @@
 
 namespace vicinal::cuda {
 
-/// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are to go on. A slower
-/// device takes some times as long.
+/// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are
+/// to go on. A slower device takes some times as long.
 inline constexpr double most_unasked_seconds = 0.01;
 
 template <SearchDeviceRuntime Device>
@@ -61,8 +62,8 @@ class FilterPasses {
     ask(f);
   }
 
-  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next. first: nothing was
-  /// searched before. rerank(): between parts.
+  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
+  /// first: nothing was searched before. rerank(): between parts.
   template <class Rerank>
   void prove(const SearchArgs& args, bool first, const Rerank& rerank) {
     Filter f{.args = args};
@@ -76,7 +77,8 @@ class FilterPasses {
         bound_sample(thresholds_of(f, want));
       }
     }
-    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
+    // As few parts as can be, none more than six times what was searched
+    // before; for few queries a part costs more than what passes.
     const double most_growth = args.queries.count <= 512 && 80 * k <= args.capacity ? 40.0 : 6.0;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));

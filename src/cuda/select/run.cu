@@ -1,5 +1,5 @@
-// One selection on one device: see run.hpp. Copies of the host's values, their results and the launches' workspace share one
-// piece of device memory, for as many rows at a time as fit.
+// One selection on one device: see run.hpp. Copies of the host's values, their results and the launches' workspace
+// share one piece of device memory, for as many rows at a time as fit.
 #include "cuda/select/run.hpp"
 
 #include <algorithm>

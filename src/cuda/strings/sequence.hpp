@@ -1,6 +1,6 @@
-// The launches of a search of strings stand here once for all who launch: the library and the measurement on a device, the tests on the
-// emulator. `Launch` is called as CudaLaunch (cuda/device/launch.cuh) is. Strings and queries are cut where the kernels differ: by letters
-// that fit registers, by bits of a mask.
+// The launches of a search of strings stand here once for all who launch: the library and the measurement on a device,
+// the tests on the emulator. `Launch` is called as CudaLaunch (cuda/device/launch.cuh) is. Strings and queries are cut
+// where the kernels differ: by letters that fit registers, by bits of a mask.
 #pragma once
 #include <algorithm>
 #include <cstdint>

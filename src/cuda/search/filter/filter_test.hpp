@@ -1,6 +1,6 @@
-// The self-test of the filter in bytes: tiles of extremes and random bytes through the kernel itself - its copies, its
-// layouts in shared memory and their descriptors, what its warps hand to one another - against sums, biases and thresholds
-// of the host.
+// The self-test of the filter in bytes: tiles of extremes and random bytes through the
+// kernel itself - its copies, its layouts in shared memory and their descriptors, what
+// its warps hand to one another - against sums, biases and thresholds of the host.
 #pragma once
 #include <algorithm>
 #include <random>
@@ -137,8 +137,8 @@ class FilterTest {
     device.wait();
   }
 
-  /// Whether each pair that passes is a candidate with its sum, or of a group, at every visit of its tile, and nothing else, or nothing that its
-  /// group does not let through; and whether each group's largest sum was.
+  /// Whether each pair that passes is a candidate with its sum, or of a group, at every visit of its tile, and nothing
+  /// else, or nothing that its group does not let through; and whether each group's largest sum was.
   bool judge() const {
     std::vector<int> times(products_.size());
     for (std::size_t worker = 0; worker < used_.size(); ++worker) {
@@ -210,7 +210,8 @@ class FilterTest {
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
     return group_threshold(group_coeffs(line, 1), pair);
   }
-  /// Counts a group's rows that pass; false where it is none, or knows of a row what is wrong: 16 bits of each product, and the largest.
+  /// Counts a group's rows that pass; false where it is none, or knows
+  /// of a row what is wrong: 16 bits of each product, and the largest.
   bool count_group(const GroupCandidate& group, std::vector<int>& times) const {
     if (group.query >= queries_ || group.position >= rows || group.position % 64 >= 8 || group.position % 2 != 0)
       return false;
@@ -249,8 +250,9 @@ class FilterTest {
   const FilterKernel& kernel_;
   int visits_;
   CandidateForm form_ = CandidateForm::sums;
-  std::uint32_t
-      room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at most
+  // Room for what a warp finds: all of its pairs, 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at
+  // most.
+  std::uint32_t room_;
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
   std::vector<int> products_;                         // [query][row]
   TileMetadata row_metadata_[tiles];
@@ -262,8 +264,9 @@ class FilterTest {
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of two slabs and of four: a block, and so many
-/// queries that wgmma has a kernel for such rows, which takes them in two blocks. visits: as many by default as make rings of buffers begin again.
+/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of
+/// two slabs and of four: a block, and so many queries that wgmma has a kernel for such rows, which takes them in two
+/// blocks. visits: as many by default as make rings of buffers begin again.
 template <class Device>
 bool test_filter(Device& device, const FilterKernel& kernel, int visits = 14) {
   constexpr std::int64_t more = block_queries + 4;

@@ -12,8 +12,8 @@ struct Units {
   std::int64_t tiles = 1, parts = 1;
 };
 
-/// Units that end together: each round of the device's blocks has one unit for each of them, or nearly so, and few rounds there are, for between
-/// units the pipeline of a block runs dry.
+/// Units that end together: each round of the device's blocks has one unit for each of them, or nearly so, and few
+/// rounds there are, for between units the pipeline of a block runs dry.
 inline Units even_units(std::int64_t tiles, std::int64_t blocks, std::int64_t workers) {
   constexpr std::int64_t drained = 2, most_rounds = 64;  // drained: tiles that a new unit costs
   Units best;

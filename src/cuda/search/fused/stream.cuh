@@ -1,6 +1,8 @@
-// The stream of the few queries' kernel: a warp takes 32 rows of its block's tiles at a time, multiplies them with 8 or 16 queries as the left operand, remembers the nearest and
-// notes the largest sums. When all rows have passed (or as many as sums have room for), thresholds are made of what all blocks have seen (bounds.cuh), and the rows behind sums
-// that reach them are candidates. Rows that are left are tested as they come; a warp that has a query to tighten in between takes fewer of them meanwhile.
+// The stream of the few queries' kernel: a warp takes 32 rows of its block's tiles at a time, multiplies them with 8 or
+// 16 queries as the left operand, remembers the nearest and notes the largest sums. When all rows have passed (or as
+// many as sums have room for), thresholds are made of what all blocks have seen (bounds.cuh), and the rows behind sums
+// that reach them are candidates. Rows that are left are tested as they come; a warp that has a query to tighten in
+// between takes fewer of them meanwhile.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/differences.cuh"
@@ -10,7 +12,8 @@
 
 namespace vicinal::cuda {
 
-/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large as that of a query that is not there.
+/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large
+/// as that of a query that is not there.
 __device__ __forceinline__ int fused_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
   return coeffs.base > -static_cast<float>(infinite) ? quick_threshold(coeffs, e, n, inverse) : 0x7fffffff;
 }
@@ -261,7 +264,8 @@ __device__ __forceinline__ void fused_put_off(const FusedShared& shared, const F
       shared.largest[number * (8 * groups) + static_cast<unsigned>(8 * g + 2 * lane_index() + c)] = largest[g][c];
 }
 
-/// The lane's row of a piece against a query whose threshold the piece's largest sum reaches; by a warp, from memory. position: of the row.
+/// The lane's row of a piece against a query whose threshold the piece's
+/// largest sum reaches; by a warp, from memory. position: of the row.
 template <int slab>
 __device__ __forceinline__ void fused_test_again(const FusedArgs& f, const FusedShared& shared, std::uint32_t position,
                                                  int which, const FusedLimits& limits) {

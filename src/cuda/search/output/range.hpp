@@ -1,5 +1,5 @@
-// RANGE on a device, its host's part, for session.hpp: parts of the tiles as large as what comes through them has room, the rows of the
-// queries whose matches were kept, and the places of those that were only counted.
+// RANGE on a device, its host's part, for session.hpp: parts of the tiles as large as what comes through them has room,
+// the rows of the queries whose matches were kept, and the places of those that were only counted.
 #pragma once
 #include <cmath>
 #include <vector>
@@ -26,7 +26,8 @@ inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord)
 inline std::int64_t match_room(const Plan& plan) {
   return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
 }
-/// Candidates that a launch has room for: at least all pairs of one tile of rows, where each block of the grid has as much as the one with the most queries.
+/// Candidates that a launch has room for: at least all pairs of one tile of rows, where each block of the grid has as
+/// much as the one with the most queries.
 inline std::int64_t candidate_room(std::int64_t queries, std::int64_t multiprocessors) {
   const std::int64_t blocks = std::max<std::int64_t>(padded_to_blocks(queries) / block_queries, 1),
                      grid = std::min(multiprocessors, blocks);

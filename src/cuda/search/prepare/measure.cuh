@@ -1,5 +1,6 @@
-// PREPARE, its first kernels: rows are checked, and their norms and largest elements are taken; queries by a kernel of their own, for more is
-// remembered of them. order.cuh sorts what they measured, pack_int8.cuh and pack_float.cuh round it.
+// PREPARE, its first kernels: rows are checked, and their norms and largest elements
+// are taken; queries by a kernel of their own, for more is remembered of them.
+// order.cuh sorts what they measured, pack_int8.cuh and pack_float.cuh round it.
 #pragma once
 #include "core/exponents.hpp"
 #include "cuda/search/prepare/fours.cuh"
@@ -152,8 +153,8 @@ struct RowFacts {
   float square = 0;    // about the sum of their squares
   double largest = 0;  // element of the row itself, where it is asked for
 };
-/// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only chooses a step.
-/// itself: its own largest element is asked for as well.
+/// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only
+/// chooses a step. itself: its own largest element is asked for as well.
 template <bool filters, bool itself = false, class Columns>
 __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Columns& columns) {
   using Type = typename Columns::Type;
@@ -186,8 +187,8 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
     facts.largest = static_cast<double>(eight_joined(largest, [](Value a, Value b) { return a < b ? b : a; }));
   return facts;
 }
-/// It returns the facts of a row that is divided by its norm, and keeps the norm, summed in the canonical order. present: the row is
-/// these lanes' own.
+/// It returns the facts of a row that is divided by its norm, and keeps the norm, summed in the canonical order.
+/// present: the row is these lanes' own.
 template <class Columns>
 __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const Columns& columns, std::int64_t row,
                                                       bool present) {
@@ -248,8 +249,8 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
   return facts;
 }
 
-/// It calls take(row, present) for each row of a matrix, by eight lanes of the grid. All lanes of a warp go on together: beyond the last
-/// row they take that one again, with present = false.
+/// It calls take(row, present) for each row of a matrix, by eight lanes of the grid. All lanes of a warp go on
+/// together: beyond the last row they take that one again, with present = false.
 template <class Take>
 __device__ __forceinline__ void each_row_by_eight(const PreparedMatrix& matrix, const Take& take) {
   const std::int64_t each = thread_count() / row_lanes, step = static_cast<std::int64_t>(gridDim.x) * each;
@@ -278,8 +279,8 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
     if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
   });
 }
-/// It checks a query of which nothing but its size is asked, with the corpus's scale, by eight lanes. present: the row is these lanes'
-/// own; tells: they count it where it is not finite.
+/// It checks a query of which nothing but its size is asked, with the corpus's scale, by eight lanes. present: the row
+/// is these lanes' own; tells: they count it where it is not finite.
 template <class Columns>
 __device__ __forceinline__ void measure_plain_query(const Prepare& args, std::int64_t row, bool present, bool tells) {
   const PreparedMatrix& matrix = args.matrix;

@@ -1,5 +1,6 @@
-// PREPARE for filters of lines: rows of halves, floats or bytes in the order of order.cuh, a line a row, with the terms and quantization errors that
-// the proof needs. Elements are about 1, so halves hold them to 2^-11 of their size; bytes are multiples of one step for all rows and queries.
+// PREPARE for filters of lines: rows of halves, floats or bytes in the order of order.cuh, a line a row, with the terms
+// and quantization errors that the proof needs. Elements are about 1, so halves hold them to 2^-11 of their size; bytes
+// are multiples of one step for all rows and queries.
 #pragma once
 #include "cuda/search/prepare/pack_int8.cuh"
 

@@ -1,5 +1,5 @@
-// PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of rows that the
-// contract refuses.
+// PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of
+// rows that the contract refuses.
 #pragma once
 #include <vector>
 
@@ -53,12 +53,14 @@ class MatrixPreparer {
     if (std::exchange(uncleared_, false)) device_.zero(counters_, sizeof(Counters));
   }
 
-  /// Centre and scale by a sample of the rows, which the device looks at; the host waits for the few words that it needs.
+  /// Centre and scale by a sample of the rows, which the device
+  /// looks at; the host waits for the few words that it needs.
   DeviceTransform choose(DeviceBuffer<float, Device>& centre) {
     const Points& corpus = spec_.corpus;
     const std::int64_t columns = centre_columns(corpus.cols);
     DeviceTransform transform{.centre = centre.reserve(columns)};
-    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make biases that leave their range.
+    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims):
+    // finer steps would only make biases that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     transform.least_step = static_cast<float>(0x1p-12 * typical);
     // Nothing is chosen by no rows.
@@ -112,7 +114,8 @@ class MatrixPreparer {
     return transform;
   }
 
-  /// The step of all rows and queries, where sums are of differences in int8: by a sample of the rows, which takes the device's own time to read.
+  /// The step of all rows and queries, where sums are of differences in int8:
+  /// by a sample of the rows, which takes the device's own time to read.
   void choose_step(DeviceTransform& transform) {
     transform.step = transform.integral > 0 ? transform.integral : 1;
     const Points& corpus = spec_.corpus;

@@ -1,4 +1,5 @@
-// The canonical precision on a device: every pair's key, a segment of rows at a time beside the list so far, and a selection of both.
+// The canonical precision on a device: every pair's key, a segment
+// of rows at a time beside the list so far, and a selection of both.
 #pragma once
 #include "backend/search.hpp"
 #include "core/parallel.hpp"
@@ -48,7 +49,8 @@ __device__ __forceinline__ double load_exhaustive_key(const Exhaustive& s, const
                                              : static_cast<const double*>(keys)[at];
 }
 
-/// Rows [first, last) with `count` queries, of which the i-th is number(i): every lane calls each(pair, i, row, sum), with `pair` in one lane a pair.
+/// Rows [first, last) with `count` queries, of which the i-th is number(i): every lane calls each(pair, i, row, sum),
+/// with `pair` in one lane a pair.
 template <class Number, class Each>
 __device__ __forceinline__ void exhaustive_pairs(const SearchArgs& args, const Ranking& ranking, std::int64_t first,
                                                  std::int64_t last, std::int64_t count, const Number& number,
@@ -115,7 +117,8 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
 #include "core/metric.def"
 #undef METRIC
 
-/// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and any row may answer any query.
+/// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and
+/// any row may answer any query.
 __device__ __forceinline__ bool is_plain(const Exhaustive& s) {
   return s.ranking.type == DistanceType::f32 && s.args.choice.all && !needs_norms(s.ranking.metric) &&
          !descending(s.ranking.metric);
@@ -219,7 +222,8 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the search, before and afterwards; started: they may hold rows. checks: rows that are not finite are counted.
+  /// best: the lists of the search, before and afterwards; started:
+  /// they may hold rows. checks: rows that are not finite are counted.
   void search(const SearchArgs& args, bool wide, bool checks, bool started, DeviceBuffer<std::byte, Device>& best,
               ThreadPool& thread_pool) {
     const Ranking ranking = ranking_of(args);
