@@ -66,8 +66,8 @@ struct RowBest {
 std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
                                        Mutual mutual);
 
-/// It throws an error of rows, which speaks of a corpus and of queries, with the image that it is of, or both, as
-/// "image N".
+/// It throws the error of a search of image `corpus` for rows of image `queries` in words of images: a RowError as
+/// "row R of image N ...", others with both numbers behind them.
 [[noreturn]] void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries);
 
 }  // namespace vicinal

@@ -190,10 +190,10 @@ struct Proposal {
   std::int64_t slots = 0;                // candidates of a query that wait to be ranked, beside its k
   std::int64_t float_slots = 0;          // the same, where the pipeline leaves out the int8 precision of a pilot
   std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
-  std::int64_t kept_bytes =
-      INT64_MAX;  // that stay between calls where no corpus is prepared: what a call takes beyond them is mapped for it
-  std::int64_t arriving_rows =
-      0;  // of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once
+  // So many bytes stay between calls where no corpus is prepared; what a call takes beyond them is mapped for it.
+  std::int64_t kept_bytes = INT64_MAX;
+  // Rows of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once.
+  std::int64_t arriving_rows = 0;
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
   Techniques techniques;             // second_level: if int8 comes first and tiles serve one side
   bool rotated = false;              // rows are rotated, by name

@@ -133,7 +133,11 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
   return norms;
 }
 
-/// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
+/// A row with this term is always a candidate: one too large for its tile, or a degenerate one, whose distance of 1 to
+/// everything the filter cannot see.
+inline constexpr float never_excluded = -std::numeric_limits<float>::infinity();
+
+/// The term that the kernel adds to multiplier * g~, finite or never_excluded.
 VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const QuantizationErrors& f,
                                           const FilterNorms& norms) noexcept {
   double term = 0;
@@ -147,7 +151,7 @@ VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Quantiz
   // half way would spoil its whole tile; it is kept out of the tile's maxima and is always a candidate.
   const bool sound =
       std::isfinite(term) && std::isfinite(norms.e) && norms.n * std::sqrt(static_cast<double>(model.dims)) < 0x1p65;
-  return sound ? static_cast<float>(term) : -std::numeric_limits<float>::infinity();
+  return sound ? static_cast<float>(term) : never_excluded;
 }
 
 /// What the kernel multiplies its sum by.

@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "core/divide.hpp"
 #include "core/kept_bytes.hpp"
 #include "core/text.hpp"
 
@@ -32,7 +33,7 @@ constexpr std::size_t kept_to = 0;  // a sanitizer sees what is used after it wa
 constexpr std::size_t kept_to = 16 << 10;
 #endif
 constexpr std::size_t line = 64;
-constexpr std::size_t lines(std::size_t bytes) noexcept { return (bytes + line - 1) / line; }
+constexpr std::size_t lines(std::size_t bytes) noexcept { return divide_up(bytes, line); }
 
 /// KeptBlocks are the small buffers that a thread has given back and may have again, in a list for each number of cache lines.
 class KeptBlocks {
@@ -89,7 +90,7 @@ void release_small(void* at, std::size_t bytes) noexcept {
 /// It returns the size of the whole pages that so many bytes touch.
 std::size_t whole_pages(std::size_t bytes) noexcept {
   static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
+  return rounded_up(bytes, page);
 }
 
 }  // namespace

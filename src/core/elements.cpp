@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 
@@ -150,7 +151,7 @@ Elements exact_elements(const Values& values, const std::string& side, const Exe
   Inexact inexact;
   if (bytes > 0) {
     const std::int64_t rows = std::max<std::int64_t>(block_elements / values.cols, 1),
-                       blocks = (values.rows + rows - 1) / rows;
+                       blocks = divide_up(values.rows, rows);
     ThreadPool thread_pool(static_cast<int>(std::min<std::int64_t>(threads_for(run.threads), blocks)), progress, {},
                            static_cast<std::uint64_t>(values.rows));
     with_types(values.type, [&]<class From, class To>(From, To) {

@@ -102,8 +102,8 @@ void run_on_kept_thread(const std::string& owner, std::function<void()> task, st
   auto own = std::make_unique<KeptThread>();
   KeptThread* const thread = own.get();
   {
-    const SignalsBlocked
-        blocked;  // it waits long after the call, when the caller may have blocked what another thread is to take
+    // The thread waits long after the call, when the caller may have blocked what another thread is to take.
+    const SignalsBlocked blocked;
     std::thread(serve, std::move(own), owner, kept).detach();
   }
   thread->give(std::move(order));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/coarse_clock.hpp"
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/function_ref.hpp"
 #include "vicinal/options.hpp"
@@ -40,7 +41,7 @@ class ThreadPool {
   template <class Body>
   void for_runs(std::int64_t count, std::int64_t length, const Body& body) {
     if (count > length)
-      return for_each((count + length - 1) / length,
+      return for_each(divide_up(count, length),
                       [&](std::int64_t run, int) { body(run * length, std::min(count, (run + 1) * length)); });
     const FpGuard guard;  // as for_each has it
     if (count > 0) body(std::int64_t{0}, count);

@@ -6,6 +6,7 @@
 #include <new>
 #include <numeric>
 
+#include "core/divide.hpp"
 #include "core/text.hpp"
 
 namespace vicinal {
@@ -199,9 +200,9 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
   for (std::int64_t at = 0; at < count(); ++at) offsets_[at + 1] = offsets_[at] + length_of(rows_[at]);
   narrow_ ? void(bytes_ = Buffer<std::uint8_t>(symbols())) : void(words_ = Buffer<std::uint32_t>(symbols()));
   constexpr std::int64_t at_once = 4096;
-  constexpr std::uint32_t any_code =
-      1;  // of symbols that were not there when the string was measured: another thread changed it
-  thread_pool.for_each((count() + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  // The code of symbols that were not there when the string was measured: another thread changed it.
+  constexpr std::uint32_t any_code = 1;
+  thread_pool.for_each(divide_up(count(), at_once), [&](std::int64_t piece, int) {
     for (std::int64_t at = piece * at_once; at < std::min(count(), (piece + 1) * at_once); ++at) {
       std::int64_t to = offsets_[at];
       const std::int64_t end = offsets_[at + 1];

@@ -34,6 +34,10 @@ VICINAL_HOST_DEVICE constexpr BoundedSum bounded(Sum sum) noexcept {
 #include "core/sums.def"
   return BoundedSum::none;
 }
+/// It tells whether int8 tiles and tensor cores, which multiply, estimate the sum.
+VICINAL_HOST_DEVICE constexpr bool has_products(Sum sum) noexcept {
+  return sum == Sum::squares || sum == Sum::products;
+}
 VICINAL_HOST_DEVICE constexpr Join join_of(Sum sum) noexcept {
 #define SUM(name, join) \
   if (sum == Sum::name) return Join::join;

@@ -29,7 +29,8 @@ std::vector<Precision> filters_of(const Plan& plan) {
   return precisions;
 }
 
-/// It chooses the transform of a precision; false where that is of codes and does not pay. queries: that each preparation serves.
+/// It chooses the transform of a precision; false where that is of
+/// codes and does not pay. queries: that each preparation serves.
 bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const SearchPlan& plan,
             Precision precision, double queries, ThreadPool& thread_pool) {
   if (!has_filter(precision)) return true;

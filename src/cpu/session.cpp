@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/divide.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "prepare/matches.hpp"
 
@@ -48,7 +49,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   std::int64_t block = 1;
   for (const HostPrecision& one : host_precisions)
     if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));
-  const std::int64_t padded = (batch + block - 1) / block * block;
+  const std::int64_t padded = rounded_up(batch, block);
   const std::int64_t pools = tree_answers(plan, problem.corpus.rows, problem.range) ? plan.threads : results;
   std::int64_t total =
       pools * static_cast<std::int64_t>(sizeof(QueryResult) + sizeof(Candidates)) +
@@ -66,7 +67,8 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;
-  // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
+  // A thread prepares (fp64 rows, one panel) or ranks and filters;
+  // views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam

@@ -54,7 +54,8 @@ class CpuSession final : public Session {
   /// The row of each query, in the session's order, and its position in the batch; of none: its own number.
   std::span<const std::int64_t> rows() const noexcept { return uses_kd_tree() ? kd_tree_queries_.rows() : rows_; }
   std::span<const std::int64_t> given() const noexcept { return uses_kd_tree() ? kd_tree_queries_.given() : given_; }
-  /// Packs the queries of rows() and starts their results. steps: of each block where they are the packed rows; null: their own.
+  /// Packs the queries of rows() and starts their results. steps: of each block where they are the packed rows; null:
+  /// their own.
   void pack_queries(const std::vector<float>* steps);
   void start_results();
   void start_range();

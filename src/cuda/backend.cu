@@ -1,4 +1,5 @@
-// A CUDA device behind the seam: what it is, searches of vectors and strings, selection, and the one symbol that libvicinal_cuda.so exports.
+// A CUDA device behind the seam: what it is, searches of vectors and
+// strings, selection, and the one symbol that libvicinal_cuda.so exports.
 #include <unistd.h>
 
 #include <map>

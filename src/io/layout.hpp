@@ -3,6 +3,7 @@
 #pragma once
 #include <string_view>
 
+#include "core/divide.hpp"
 #include "io/sections.hpp"
 #include "vicinal/metric.hpp"
 #include "vicinal/options.hpp"
@@ -53,8 +54,6 @@ static_assert(static_cast<int>(Metric::sqeuclidean) == 0 && static_cast<int>(Met
               static_cast<int>(Metric::dtw) == 15);
 static_assert(static_cast<int>(Degenerate::error) == 0 && static_cast<int>(Degenerate::one) == 1);
 
-constexpr std::uint64_t aligned(std::uint64_t offset) noexcept {
-  return (offset + section_alignment - 1) / section_alignment * section_alignment;
-}
+constexpr std::uint64_t aligned(std::uint64_t offset) noexcept { return rounded_up(offset, section_alignment); }
 
 }  // namespace vicinal::io::layout

@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
@@ -70,7 +71,7 @@ IndexCounts search_here(const PermutationIndex::State& state, const Queries& que
     return IndexSearch(state, queries, spec, kernels, 1, &thread_pool).run(0, rows, thread_pool, answer);
   std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(plan.threads));
   std::atomic<std::int64_t> candidates{0}, measured{0};
-  thread_pool.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
+  thread_pool.for_each(divide_up(rows, batch), [&](std::int64_t piece, int worker) {
     auto& one = searches[static_cast<std::size_t>(worker)];
     if (!one) one = std::make_unique<IndexSearch>(state, queries, spec, kernels, batch);
     const std::int64_t first = piece * batch;

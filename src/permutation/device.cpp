@@ -1,5 +1,6 @@
 #include "permutation/device.hpp"
 
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "pipeline/device_tasks.hpp"
@@ -7,7 +8,7 @@
 namespace vicinal {
 namespace {
 
-constexpr std::int64_t most_there = 128;  // of the kernels
+constexpr std::int64_t most_device_permutants = 128;  // that its kernels take
 constexpr std::int64_t queries_at_once = 16;
 
 /// The order in which each query of a part sees the permutants.
@@ -16,7 +17,7 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
   const RankLayout& layout = *state.layout;
   const std::vector<std::uint32_t> permutants = narrow(state.permutants);
   Buffer<std::uint8_t> orders(part.count * layout.stride);
-  thread_pool.for_each((part.count + queries_at_once - 1) / queries_at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each(divide_up(part.count, queries_at_once), [&](std::int64_t piece, int) {
     const auto evaluator = queries.evaluator();
     OrderWriter writer(layout);
     std::vector<double> distances(permutants.size());
@@ -60,7 +61,7 @@ std::string host_reason(const Backend& backend, const PermutationIndex::State& s
   if (exact) return "exact searches";
   if (layout.form != RankForm::ranks) return cat("ranks kept as ", rank_form_name(layout.form));
   if (layout.distance != RankDistance::footrule) return rank_distance_name(layout.distance);
-  if (layout.permutants > most_there) return cat("more than ", most_there, " permutants");
+  if (layout.permutants > most_device_permutants) return cat("more than ", most_device_permutants, " permutants");
   return "";
 }
 

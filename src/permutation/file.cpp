@@ -5,6 +5,7 @@
 #include <new>
 #include <unordered_set>
 
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "io/format.hpp"
@@ -164,7 +165,7 @@ Buffer<std::uint8_t> read_ranks(const std::string& path, const IndexFacts& facts
   const auto* from = reinterpret_cast<const std::uint8_t*>(contents(facts, file, type_ranks).data());
   Buffer<std::uint8_t> ranks(facts.rows * layout.stride);
   constexpr std::int64_t at_once = 4096;
-  thread_pool.for_each((facts.rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each(divide_up(facts.rows, at_once), [&](std::int64_t piece, int) {
     std::vector<std::uint8_t> scratch;
     for (std::int64_t row = piece * at_once; row < std::min(facts.rows, (piece + 1) * at_once); ++row) {
       std::uint8_t* to = ranks.data() + row * layout.stride;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <new>
 
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
@@ -58,7 +59,7 @@ std::vector<double> sample_of(const Objects& objects, Metric metric, const std::
   std::vector<double> sample(static_cast<std::size_t>(rows * width));
   const VisitOrder order(objects.count());
   constexpr std::int64_t at_once = 256;
-  thread_pool.for_each((rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each(divide_up(rows, at_once), [&](std::int64_t piece, int) {
     const std::int64_t first = piece * at_once;
     std::vector<std::int64_t> ids;
     for (std::int64_t i = first; i < std::min(rows, first + at_once); ++i) ids.push_back(order.at(i));
@@ -108,7 +109,7 @@ void PermutationIndex::State::build(ThreadPool& thread_pool) {
     if (by_components)  // of the same objects whether there are bounds or not
       layout->components = std::make_shared<const Components>(options.permutants, sample.data(), told, thread_pool);
   }
-  thread_pool.for_each((count + piece_objects - 1) / piece_objects, [&](std::int64_t piece, int worker) {
+  thread_pool.for_each(divide_up(count, piece_objects), [&](std::int64_t piece, int worker) {
     OrderWriter writer(*layout);
     std::vector<std::int64_t> ids;
     for (std::int64_t id = piece * piece_objects; id < std::min(count, (piece + 1) * piece_objects); ++id)

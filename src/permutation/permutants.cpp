@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
 #include "permutation/philox.hpp"
@@ -35,7 +36,7 @@ class Nearest {
     constexpr std::int64_t at_once = 4096;
     const auto queries = objects_.some({permutant});
     const std::int64_t count = objects_.count();
-    thread_pool_.for_each((count + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+    thread_pool_.for_each(divide_up(count, at_once), [&](std::int64_t piece, int) {
       const auto evaluator = queries->evaluator();
       evaluator->start(0);
       std::uint32_t numbers[evaluator_block];

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/divide.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
 #include "permutation/permutants.hpp"
@@ -20,8 +21,6 @@ constexpr std::int64_t largest_batch = 16;
 constexpr std::int64_t survivors_at_once = 4096, few_survivors = 16;
 // What threads that share a query take at a time: permutants and objects to measure, objects whose bounds are tested.
 constexpr std::int64_t permutants_a_piece = 8, objects_a_piece = 64, tested_a_piece = std::int64_t{1} << 14;
-
-std::int64_t pieces_of(std::int64_t count, std::int64_t piece) { return (count + piece - 1) / piece; }
 
 }  // namespace
 
@@ -78,7 +77,7 @@ void RankScan::run(DistanceEvaluator& evaluator, std::int64_t first, std::int64_
 
 void RankScan::run_together(const Evaluators& evaluators, std::int64_t query, ThreadPool& thread_pool) {
   double* const distances = distances_.data();
-  thread_pool.for_each(pieces_of(width_, permutants_a_piece), [&](std::int64_t piece, int worker) {
+  thread_pool.for_each(divide_up(width_, permutants_a_piece), [&](std::int64_t piece, int worker) {
     const std::int64_t first = piece * permutants_a_piece;
     evaluators(worker).measure(permutants_.data() + first, std::min(permutants_a_piece, width_ - first),
                                distances + first);
@@ -86,7 +85,7 @@ void RankScan::run_together(const Evaluators& evaluators, std::int64_t query, Th
   check_order_of(query, {distances, static_cast<std::size_t>(width_)}, state_.options.metric);
   for (RankScorer& scorer : scorers_) scorer.start(distances);
   const std::int64_t block = block_rows();
-  thread_pool.for_each(pieces_of(count_, block), [&](std::int64_t piece, int worker) {
+  thread_pool.for_each(divide_up(count_, block), [&](std::int64_t piece, int worker) {
     const std::int64_t begin = piece * block, rows = std::min(block, count_ - begin);
     scorers_[static_cast<std::size_t>(worker)].score(state_.ranks_of(begin), rows, scores_.data() + begin);
     thread_pool.poll(static_cast<std::uint64_t>(rows));
@@ -183,7 +182,7 @@ void IndexSearch::choose_candidates(std::int64_t position) {
 void IndexSearch::evaluate(const std::uint32_t* objects, std::int64_t count) {
   Collector& all = *collectors_.front();
   if (together_ == nullptr) return all.evaluate(objects, count);
-  together_->for_each(pieces_of(count, objects_a_piece), [&](std::int64_t piece, int worker) {
+  together_->for_each(divide_up(count, objects_a_piece), [&](std::int64_t piece, int worker) {
     const std::int64_t first = piece * objects_a_piece;
     collectors_[static_cast<std::size_t>(worker)]->evaluate(objects + first, std::min(objects_a_piece, count - first));
     together_->poll(0);
@@ -197,7 +196,7 @@ void IndexSearch::find_survivors(const BoundTest& test) {
   if (together_ == nullptr) {
     left = test.within(kernels_, 0, count_, survivors_.data());
   } else {  // each piece to its own position, then all together
-    std::vector<std::int64_t> found(static_cast<std::size_t>(pieces_of(count_, tested_a_piece)));
+    std::vector<std::int64_t> found(static_cast<std::size_t>(divide_up(count_, tested_a_piece)));
     together_->for_each(static_cast<std::int64_t>(found.size()), [&](std::int64_t piece, int) {
       const std::int64_t first = piece * tested_a_piece;
       found[static_cast<std::size_t>(piece)] =

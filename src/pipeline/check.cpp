@@ -123,7 +123,7 @@ void check_host(const Backend& backend, const Points& points, const char* side, 
 
 void check_reach(const Backend& backend, const NeighborsView& out) {
   if (out.rows == 0) return;
-  const bool there = backend.device().holds(out.ids);
+  const bool on_device = backend.device().holds(out.ids);
   const std::pair<const char*, const void*> parts[] = {
       {"ids", out.ids}, {"distances", out.distances}, {"counts", out.counts}};
   for (const auto& [name, memory] : parts) {
@@ -132,10 +132,10 @@ void check_reach(const Backend& backend, const NeighborsView& out) {
       fail(ErrorCode::device_error,
            cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ",
                backend.device().facts().name, "; give memory there, or name device=", cuda_name(device)));
-    if (backend.device().holds(memory) != there)
+    if (backend.device().holds(memory) != on_device)
       fail(ErrorCode::device_error,
-           cat(name, " of the result: memory of ", there ? "the host" : backend.device().facts().name,
-               ", and the ids are in memory of ", there ? backend.device().facts().name : "the host",
+           cat(name, " of the result: memory of ", on_device ? "the host" : backend.device().facts().name,
+               ", and the ids are in memory of ", on_device ? backend.device().facts().name : "the host",
                "; all of one result is in one memory"));
   }
 }

@@ -18,6 +18,7 @@
 #include "pipeline/check.hpp"
 #include "pipeline/match.hpp"
 #include "pipeline/match_output.hpp"
+#include "prepare/check.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -217,16 +218,11 @@ std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<con
 
 void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries) {
   if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::range_error) throw error;
-  const std::string_view said = error.what();
-  // Matching has no such option.
-  const std::string_view fact = said.substr(0, said.find(", or pass degenerate="));
-  for (const auto& [side, image] : {std::pair("corpus row ", corpus), std::pair("query row ", queries)}) {
-    if (!fact.starts_with(side)) continue;
-    const std::string_view row = fact.substr(std::string_view(side).size());
-    const std::size_t end = std::min(row.find_first_not_of("0123456789"), row.size());
-    throw Error(error.code(), cat("row ", row.substr(0, end), " of image ", image, row.substr(end)));
-  }
-  throw Error(error.code(), cat(fact, " (image ", corpus, " and image ", queries, ")"));
+  // Advice on an option of searches is left out: matching has none of these.
+  if (const auto* unfit = dynamic_cast<const RowError*>(&error))
+    throw Error(error.code(),
+                cat("row ", unfit->row(), " of image ", unfit->side() == "corpus" ? corpus : queries, unfit->fault()));
+  throw Error(error.code(), cat(error.what(), " (image ", corpus, " and image ", queries, ")"));
 }
 
 MatchDistance parse_match_distance(std::string_view name) {

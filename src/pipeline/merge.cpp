@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/metric.hpp"
@@ -74,7 +75,7 @@ void for_lists(std::int64_t rows, std::int64_t entries, int threads,
                FunctionRef<void(std::int64_t first, std::int64_t last)> body) {
   constexpr std::int64_t entries_at_once = 4096;
   const std::int64_t at_once = std::max<std::int64_t>(entries_at_once / std::max<std::int64_t>(entries, 1), 1),
-                     runs = (rows + at_once - 1) / at_once;
+                     runs = divide_up(rows, at_once);
   ThreadPool thread_pool(static_cast<int>(std::clamp<std::int64_t>(runs, 1, threads)), nullptr, {}, 0);
   thread_pool.for_runs(rows, at_once, body);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/device_tasks.hpp"
@@ -192,7 +193,7 @@ Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& opti
   const auto count = static_cast<std::int64_t>(devices.size());
   constexpr std::int64_t word = 64;  // rows: bitmaps are not cut within one
   Share share;
-  share.rows = std::max<std::int64_t>((corpus.rows + count * word - 1) / (count * word) * word, 1);
+  share.rows = std::max<std::int64_t>(divide_up(corpus.rows, count * word) * word, 1);
   share.queries = even_share(queries.rows, devices);
   share.by_rows = !kept && corpus.rows > 0;
   if (!share.by_rows || queries.rows / count < many_queries) return share;

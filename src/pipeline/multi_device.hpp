@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "pipeline/searches.hpp"
 
 namespace vicinal {
@@ -45,7 +46,7 @@ inline DevicePart part_of_device(std::size_t device, std::int64_t share, std::in
 /// It returns the share of each device where `count` rows or queries are divided evenly; 1 at least.
 inline std::int64_t even_share(std::int64_t count, const std::vector<std::string>& devices) {
   const auto parts = static_cast<std::int64_t>(devices.size());
-  return std::max<std::int64_t>((count + parts - 1) / parts, 1);
+  return std::max<std::int64_t>(divide_up(count, parts), 1);
 }
 /// It returns the threads of the host for one device's share, of those that were asked for.
 int device_threads(int asked, const std::vector<std::string>& devices);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "io/atomic_file.hpp"
 #include "vicinal/device.hpp"
@@ -37,7 +38,7 @@ Bytes raw(const T* at, std::size_t count = 1) noexcept {
 /// The digests of groups of rows, made in parallel, of the values whatever the strides.
 std::vector<Digest128> group_digests(const Points& points, std::int64_t group, ThreadPool& thread_pool) {
   const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
-  std::vector<Digest128> digests(static_cast<std::size_t>((points.rows + group - 1) / group));
+  std::vector<Digest128> digests(static_cast<std::size_t>(divide_up(points.rows, group)));
   thread_pool.for_each(static_cast<std::int64_t>(digests.size()), [&](std::int64_t piece, int) {
     Hash128 own;
     std::vector<std::byte> row(points.col_stride == size ? 0 : static_cast<std::size_t>(points.cols * size));

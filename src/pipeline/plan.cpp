@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/divide.hpp"
 #include "core/text.hpp"
 
 namespace vicinal {
@@ -17,8 +18,6 @@ constexpr std::int64_t largest_block = 256;
 constexpr std::int64_t stream_rows = 8192;  // a streamed chunk is at least this, if memory allows
 constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
-
-std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 int choose_threads(int asked, SearchPlan& plan) {
   if (asked > most_threads) plan.notes.push_back(cat("threads=", asked, " capped at ", most_threads));
@@ -133,13 +132,13 @@ class Fitter {
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
     // Blocks in a multiple of the threads, so that equal pieces end together.
-    const std::int64_t rounds = (batch + most * threads - 1) / (most * threads);
-    plan_.query_block = std::min(most, rounded_up((batch + rounds * threads - 1) / (rounds * threads), lanes_));
+    const std::int64_t rounds = divide_up(batch, most * threads);
+    plan_.query_block = std::min(most, rounded_up(divide_up(batch, rounds * threads), lanes_));
     // Each block reads all rows: a few queries beyond a panel stay with it, and threads share the rows.
     if (batch > lanes_ && batch <= lanes_ + lanes_ / 2) plan_.query_block = std::min(most, 2 * lanes_);
-    const std::int64_t blocks = (batch + plan_.query_block - 1) / plan_.query_block;
-    const std::int64_t tiles = (std::min(chunk, rows_) + tile_ - 1) / tile_;
-    plan_.row_splits = blocks >= threads ? 1 : std::clamp<std::int64_t>((2 * threads + blocks - 1) / blocks, 1, tiles);
+    const std::int64_t blocks = divide_up(batch, plan_.query_block);
+    const std::int64_t tiles = divide_up(std::min(chunk, rows_), tile_);
+    plan_.row_splits = blocks >= threads ? 1 : std::clamp<std::int64_t>(divide_up(2 * threads, blocks), 1, tiles);
     const std::int64_t batches = (problem_.queries.rows + batch - 1) / std::max<std::int64_t>(batch, 1);
     plan_.passes = plan_.resident ? 1 : std::max<std::int64_t>(batches, 1);
     plan_.peak_bytes = backend_.bytes(plan_, problem_);

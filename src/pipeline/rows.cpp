@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/divide.hpp"
+
 namespace vicinal {
 namespace {
 
@@ -29,7 +31,7 @@ Points copy_rows(const Points& rows, Buffer<std::byte>& to, ThreadPool& thread_p
   constexpr std::int64_t at_once = 4096;
   const std::int64_t row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
   to = Buffer<std::byte>(rows.rows * row_bytes);
-  thread_pool.for_each((rows.rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each(divide_up(rows.rows, at_once), [&](std::int64_t piece, int) {
     for (std::int64_t r = piece * at_once; r < std::min(rows.rows, (piece + 1) * at_once); ++r) {
       copy_row(rows, r, to.data() + r * row_bytes);
       if (r % 64 == 0) thread_pool.poll(0);

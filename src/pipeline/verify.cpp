@@ -42,8 +42,8 @@ class RowJudge {
     std::int64_t first = 0;
     while (first < claim_.k && !differs(first)) ++first;
     Judgment judgment;
-    std::vector<double>
-        own;  // the contract's distances of the claimed ids; those of the truth where all ids are its own
+    // The contract's distances of the claimed ids; those of the truth where all ids are its own.
+    std::vector<double> own;
     if (first < claim_.k) {
       own = distances_of(row);
       for (std::int64_t i = 0; i < claim_.k; ++i) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/read_ahead.hpp"
 #include "pipeline/resume.hpp"
 #include "pipeline/row_parts.hpp"
@@ -37,7 +38,7 @@ class Walk {
   Walk(const std::string& name, RowParts corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
        const std::string& directory, const Grid& grid, io::Digest128 key);
 
-  std::int64_t blocks() const noexcept { return (queries_.rows + grid_.block - 1) / grid_.block; }
+  std::int64_t blocks() const noexcept { return divide_up(queries_.rows, grid_.block); }
   std::int64_t first_query() const noexcept { return head.block * grid_.block; }
   const Points& block(std::int64_t number) {
     head.block = number;

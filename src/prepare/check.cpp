@@ -26,6 +26,10 @@ struct UnfitRows {
 
 }  // namespace
 
+RowError::RowError(ErrorCode code, const std::string& side, std::int64_t row, const std::string& fault,
+                   const std::string& option)
+    : Error(code, cat(side, " row ", row, fault, option)), side_(side), fault_(fault), row_(row) {}
+
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept {
   const double reference = metric == Metric::cosine ? 0.0 : row[0];
   for (std::int64_t i = 0; i < dims; ++i)
@@ -52,19 +56,19 @@ void report_unfit_rows(const RowKernels& kernels, const SearchSpec& spec, const 
     }
   }
   if (bad.count > 0)
-    fail(ErrorCode::invalid_value,
-         cat(side, " row ", bad.first, ", column ", bad_column, " is ", bad_is_nan ? "NaN" : "infinite",
-             bad.counted("bad row", "bad rows"), "; remove or impute such rows first"));
+    throw RowError(ErrorCode::invalid_value, side, bad.first,
+                   cat(", column ", bad_column, " is ", bad_is_nan ? "NaN" : "infinite",
+                       bad.counted("bad row", "bad rows"), "; remove or impute such rows first"));
   if (ranged.count > 0)
-    fail(ErrorCode::range_error, cat(side, " row ", ranged.first, " has a squared norm outside [2^-500, 2^500]",
-                                     ranged.counted("such row", "such rows"), ": ", metric_info(metric).name,
-                                     " would overflow; scale the rows first"));
+    throw RowError(ErrorCode::range_error, side, ranged.first,
+                   cat(" has a squared norm outside [2^-500, 2^500]", ranged.counted("such row", "such rows"), ": ",
+                       metric_info(metric).name, " would overflow; scale the rows first"));
   if (degenerate.count > 0)
-    fail(ErrorCode::invalid_value,
-         cat(side, " row ", degenerate.first,
-             metric == Metric::cosine ? " is zero: cosine undefined (" : " is constant: correlation undefined (",
-             degenerate.count, degenerate.count == 1 ? " row" : " rows",
-             "); remove them, or pass degenerate=one to give them distance 1"));
+    throw RowError(
+        ErrorCode::invalid_value, side, degenerate.first,
+        cat(metric == Metric::cosine ? " is zero: cosine undefined (" : " is constant: correlation undefined (",
+            degenerate.count, degenerate.count == 1 ? " row" : " rows", "); remove them"),
+        ", or pass degenerate=one to give them distance 1");
   fail(ErrorCode::invalid_value, cat(side, " changed during the call: a row that was refused is fine now"));
 }
 
@@ -88,6 +92,11 @@ void report_infinite(const SearchSpec& spec, ListEnd end) {
   const std::string message = cat(name, " exceeds ", type, "; ", advice);
   if (end == ListEnd::farthest) throw FarthestInfinite(ErrorCode::range_error, message);
   fail(ErrorCode::range_error, message);
+}
+
+void report_undefined_product(std::int64_t corpus_row) {
+  throw RowError(ErrorCode::range_error, "corpus", corpus_row,
+                 ": the product with a query leaves f64; scale the rows first");
 }
 
 }  // namespace vicinal

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/canonical.hpp"
 #include "core/visit_order.hpp"
 #include "prepare/load.hpp"
 #include "prepare/transform.hpp"
@@ -29,7 +30,7 @@ class Sample {
     if (kernels_.first_bad(row_.data(), rows_.cols) >= 0) return nullptr;
     if (!needs_norms(spec_.metric)) return row_.data();
     const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, spec_, rows_.dtype);
-    if (!product.fit || product.self < 0) return nullptr;
+    if (!product.fit || is_degenerate_self(product.self)) return nullptr;
     const Affine map = affine(spec_.metric, product, 1.0);
     for (std::int64_t j = 0; j < rows_.cols; ++j) row_[j] = (row_[j] - map.shift) * map.factor;
     return row_.data();

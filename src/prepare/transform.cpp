@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "core/bound.hpp"
+#include "core/canonical.hpp"
+#include "core/exponents.hpp"
 #include "prepare/check.hpp"
 #include "prepare/sample.hpp"
 
@@ -49,7 +51,7 @@ SelfProduct self_product(const RowKernels& kernels, const double* row, std::int6
   args.out = &result.self;
   (correlation ? kernels.shifted_squares : kernels.self_product)(args);
   if (is_degenerate(row, dims, spec.metric)) {
-    result.self = -1;
+    result.self = degenerate_self;
     result.fit = spec.degenerate == Degenerate::one;
   } else if (dtype == DType::f64) {
     result.fit = norm_in_range(result.self);
@@ -113,7 +115,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
     if (sum == Sum::products || !std::isfinite(centre[j])) centre[j] = 0.0;
     largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
   }
-  transform.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
+  transform.usable = std::isfinite(largest) && (largest == 0 || !is_extreme(std::ilogb(largest)));
   if (unit || largest == 0 || !transform.usable) return transform;
   transform.scale = power_of_two(largest);
   if (integral) transform.integral_step = transform.scale;

@@ -15,8 +15,8 @@ struct Transform {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
   bool usable = true;     // false: exponents so extreme that float proves nothing
-  double integral_step =
-      0;              // precisions of codes: sampled rows are multiples of this within their range; 0: they are not
+  // In precisions of codes: sampled rows are multiples of this within their range; 0: they are not.
+  double integral_step = 0;
   Rotation rotation;  // int8 precision of the CPU, which adds it where the pilot or the caller says so
 };
 Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Precision precision,
@@ -24,11 +24,10 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
 
 /// It returns the power of two that brings `largest` into [1, 2).
 double power_of_two(double largest) noexcept;
-inline constexpr int extreme_exponent = 400;  // beyond it, scale * scale leaves fp64
 
 /// A SelfProduct is a row's canonical product with itself (of the shifted row for correlation), and its mean.
 struct SelfProduct {
-  double self = 0;  // -1: degenerate, and allowed to be
+  double self = 0;  // degenerate_self where the row is degenerate, and allowed to be
   double mean = 0;  // correlation only
   bool fit = true;  // false: the contract refuses this row; check.hpp says how
 };

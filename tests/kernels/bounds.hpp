@@ -162,11 +162,14 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   const DeviceTransform transform = preparer.choose_with_step(centre);
   const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, precision);
   PreparedMatrixBuffers<Device> rows(device), asked(device);
-  preparer.make(rows, corpus, false, true, model, transform);
+  preparer.make(rows, {.points = corpus, .model = model, .transform = transform, .longest = spec.k});
   DeviceBuffer<QueryState, Device> states(device);
-  preparer.values = true;  // for check_found
-  preparer.make(asked, queries, true, true, model, transform,
-                {.states = states.reserve(padded_to_blocks(queries.rows))});  // no threshold: all pass
+  preparer.make(asked, {.points = queries,
+                        .queries = true,
+                        .model = model,
+                        .transform = transform,
+                        .start = {.states = states.reserve(padded_to_blocks(queries.rows))},  // no threshold: all pass
+                        .values = true});                                                     // for check_found
   SearchArgs args{.rows = rows.matrix,
                   .queries = asked.matrix,
                   .model = model,
@@ -217,11 +220,9 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
     f.candidates = opened.data();
     f.room = opened_room;
   }
-  const Ranking ranking{
-      .rows = rows.matrix, .queries = asked.matrix, .metric = metric, .type = spec.type, .counters = counters.data()};
   device.launch()(workers, match_threads, 0, check_found,
                   Check{.args = args,
-                        .ranking = ranking,
+                        .ranking = ranking_of(args),
                         .candidates = f.candidates,
                         .used = f.used,
                         .room = f.room,

@@ -107,11 +107,14 @@ void check_fused_queries(Device& device, const Points& corpus, const Points& que
   if (!transform.usable) return;
   const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, Precision::int8);
   PreparedMatrixBuffers<Device> rows(device), asked(device);
-  preparer.make(rows, corpus, false, true, model, transform);
+  preparer.make(rows, {.points = corpus, .model = model, .transform = transform, .longest = spec.k});
   DeviceBuffer<QueryState, Device> states(device);
-  preparer.values = true;  // for own_sums
-  preparer.make(asked, queries, true, true, model, transform,
-                {.states = states.reserve(padded_to_blocks(queries.rows))});
+  preparer.make(asked, {.points = queries,
+                        .queries = true,
+                        .model = model,
+                        .transform = transform,
+                        .start = {.states = states.reserve(padded_to_blocks(queries.rows))},
+                        .values = true});  // for own_sums
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
   FusedCheck c{.fused = {.rows = rows.matrix,

@@ -16,8 +16,8 @@ VICINAL_HOST_DEVICE void dtw(const double* q, const double* x, std::int64_t cols
                              double* out) noexcept {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::int64_t reach = window > 0 && window < cols ? window : cols;
-  double* const row =
-      costs + lanes;  // row[j * lanes + r]: the cheapest way to (i, j); before the first column nothing is
+  // row[j * lanes + r] is the cost of the cheapest way to (i, j); before the first column nothing is.
+  double* const row = costs + lanes;
   for (std::int64_t j = -1; j < cols; ++j)
     for (int r = 0; r < lanes; ++r) row[j * lanes + r] = infinite;
   for (std::int64_t i = 0; i < cols; ++i) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/divide.hpp"
 #include "cpu/prepare/per_thread.hpp"
 #include "prepare/load.hpp"
 
@@ -33,7 +34,7 @@ void BitPacker::scatter(std::int64_t row, std::int64_t apart, std::int32_t* to) 
 }
 
 Buffer<std::int32_t> pack_bits(const Kernels& kernels, const Points& rows, ThreadPool& thread_pool) {
-  const std::int64_t words = words_of(rows.cols), tiles = (rows.rows + tile_rows - 1) / tile_rows;
+  const std::int64_t words = words_of(rows.cols), tiles = divide_up(rows.rows, tile_rows);
   Buffer<std::int32_t> panels(packed_bit_bytes(rows.rows, rows.cols) / 4);
   PerThread<BitPacker> packers(thread_pool, [&] { return std::make_unique<BitPacker>(kernels, rows); });
   thread_pool.for_each(tiles, [&](std::int64_t tile, int worker) {

@@ -1,8 +1,10 @@
-// Rows of packed bits in the form that bits are counted in (cpu/isa/bits.hpp): 32 rows side by side, word by word of 32 bits.
+// Rows of packed bits in the form that bits are counted in
+// (cpu/isa/bits.hpp): 32 rows side by side, word by word of 32 bits.
 #pragma once
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "cpu/isa/bits.hpp"
 #include "vicinal/matrix.hpp"
@@ -36,7 +38,7 @@ class BitPacker {
 /// All rows of a chunk: [panel][words][panel_rows].
 Buffer<std::int32_t> pack_bits(const Kernels& kernels, const Points& rows, ThreadPool& thread_pool);
 constexpr std::int64_t packed_bit_bytes(std::int64_t rows, std::int64_t cols) noexcept {
-  return (rows + panel_rows - 1) / panel_rows * panel_rows * words_of(cols) * 4;
+  return rounded_up(rows, panel_rows) * words_of(cols) * 4;
 }
 
 }  // namespace vicinal::cpu

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/visit_order.hpp"
 #include "prepare/load.hpp"
 #include "prepare/matches.hpp"
@@ -14,12 +15,14 @@
 namespace vicinal::cpu {
 namespace {
 
-// Bytes of rows that are met one after another: one query waits for memory, which is faster in long runs; more are polled for as often.
+// Bytes of rows that are met one after another: one query waits for
+// memory, which is faster in long runs; more are polled for as often.
 constexpr std::int64_t segment_bytes = std::int64_t{1} << 18, lone_segment_bytes = std::int64_t{1} << 20;
 constexpr std::int32_t no_threshold = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 
-/// SharedThresholds hold the least threshold of each query that any split has found: what is beyond the k-th of some rows is beyond the k-th of all.
+/// SharedThresholds hold the least threshold of each query that any split has found: what is beyond the k-th of some
+/// rows is beyond the k-th of all.
 class SharedThresholds {
  public:
   SharedThresholds(std::int64_t queries, std::int64_t splits)
@@ -56,7 +59,7 @@ class BitBlock {
   void search(Range tiles) {
     const std::int64_t bytes = count_ == 1 ? lone_segment_bytes : segment_bytes;
     const std::int64_t length = std::max<std::int64_t>(1, bytes / (tile_rows * words_ * 4));
-    const std::int64_t segments = (tiles.end - tiles.begin + length - 1) / length;
+    const std::int64_t segments = divide_up(tiles.end - tiles.begin, length);
     if (segments == 0) return;
     const VisitOrder order(segments);
     for (std::int64_t i = 0; i < segments; ++i) {
@@ -99,7 +102,7 @@ class BitBlock {
                    .thresholds = scratch_.thresholds.data(),
                    .words = words_,
                    .query_count = count_,
-                   .row_panels = static_cast<int>((rows + panel_rows - 1) / panel_rows),
+                   .row_panels = static_cast<int>(divide_up(rows, panel_rows)),
                    .on_hit = &BitBlock::on_hit,
                    .context = this});
   }
@@ -114,7 +117,7 @@ class BitBlock {
                             .count = rows,
                             .dims = corpus.cols,
                             .out = reinterpret_cast<std::uint32_t*>(counts)});
-    std::fill(counts + rows, counts + (rows + panel_rows - 1) / panel_rows * panel_rows, no_threshold);
+    std::fill(counts + rows, counts + rounded_up(rows, panel_rows), no_threshold);
     for (int panel = 0; panel * panel_rows < rows; ++panel) {
       const std::int32_t* const some = counts + panel * panel_rows;
       const std::int32_t threshold = scratch_.thresholds[0];
@@ -133,7 +136,8 @@ class BitBlock {
                                  scratch_.panels.data() + at * words_);
     return scratch_.panels.data();
   }
-  /// It returns the largest count that a row from `row` of the chunk on may have: one that is as far as the k-th, and behind it, has a larger id.
+  /// It returns the largest count that a row from `row` of the chunk on may
+  /// have: one that is as far as the k-th, and behind it, has a larger id.
   std::int32_t threshold_of(int query, std::int64_t row) const noexcept {
     const std::int32_t own = scratch_.counts[query] - static_cast<std::int32_t>(row > scratch_.worst[query]);
     return results_[query].matches != nullptr ? own : std::min(own, shared_.of(first_ + query));
@@ -202,7 +206,7 @@ void BitQueries::prepare(const Kernels& kernels, const BitKernels& bits, const P
   const auto count = static_cast<std::int64_t>(rows.size());
   width_ = words_of(queries.cols);
   grow(words_, count * width_);
-  thread_pool.for_each((count + block - 1) / block, [&](std::int64_t number, int) {
+  thread_pool.for_each(divide_up(count, block), [&](std::int64_t number, int) {
     BitPacker packer(kernels, queries);
     const std::int64_t end = std::min(count, (number + 1) * block);
     for (std::int64_t first = number * block; first < end; first += bits.query_lanes) {

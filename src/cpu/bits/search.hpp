@@ -1,6 +1,7 @@
-// The search of packed bits: the differing bits of every pair are counted, a tile of rows against a block of queries at a time, and rows within
-// the threshold of a query go to its pool or its matches at once. Counts are the canonical values themselves, so there is nothing to prove and nothing
-// to rank; a row that is as far as the k-th is left out only where its id is larger (docs/design/0046).
+// The search of packed bits: the differing bits of every pair are counted, a tile of rows against a block of queries at
+// a time, and rows within the threshold of a query go to its pool or its matches at once. Counts are the canonical
+// values themselves, so there is nothing to prove and nothing to rank; a row that is as far as the k-th is left out
+// only where its id is larger (docs/design/0046).
 #pragma once
 #include <vector>
 
@@ -21,7 +22,8 @@ class BitQueries {
   Buffer<std::int32_t> words_;
 };
 
-/// A Histogram of the counts that a query has met tells how far its k-th is after each row, where a pool of many would have to be sorted for it.
+/// A Histogram of the counts that a query has met tells how far its k-th
+/// is after each row, where a pool of many would have to be sorted for it.
 class Histogram {
  public:
   explicit Histogram(std::int64_t cols) : counts_(static_cast<std::size_t>(8 * cols + 1)) {}
@@ -44,14 +46,15 @@ class Histogram {
   std::int32_t threshold_ = 0;
 };
 
-/// BitScratch holds what one thread counts with: an entry for each query of a block, and a tile of rows that are packed as they are met.
+/// BitScratch holds what one thread counts with: an entry for each query
+/// of a block, and a tile of rows that are packed as they are met.
 struct BitScratch {
   BitScratch(const Kernels& kernels, const Points& corpus, std::int64_t block, std::int64_t k);
   static std::int64_t bytes(std::int64_t cols, std::int64_t block, std::int64_t k) noexcept;
   Buffer<std::int32_t> thresholds;  // what the kernel tests
   Buffer<std::int32_t> counts;      // of the k-th so far
-  Buffer<std::int64_t>
-      worst;  // row of the chunk that is the k-th so far; behind it rows that are as far have larger ids
+  // The row of the chunk that is the k-th so far; behind it, rows that are as far have larger ids.
+  Buffer<std::int64_t> worst;
   std::vector<Histogram> histograms;  // where they serve
   BitPacker packer;
   Buffer<std::int32_t> panels;

@@ -1,10 +1,12 @@
-// FILTER and SELECT of one block of queries: hits of the tile kernels become candidates, and thresholds tighten by them. What
-// depends on the precision is in f32.hpp, int8.hpp and int8_exact.hpp: floats tighten by the k smallest proved upper bounds;
-// int8, whose bounds are wide, by the canonical distances of the k that look nearest; integral data has exact distances.
-// A query that keeps ranking more than its budget is given up to the next precision (docs/design/0005).
+// FILTER and SELECT of one block of queries: hits of the tile kernels become candidates, and
+// thresholds tighten by them. What depends on the precision is in f32.hpp, int8.hpp and
+// int8_exact.hpp: floats tighten by the k smallest proved upper bounds; int8, whose bounds are wide,
+// by the canonical distances of the k that look nearest; integral data has exact distances. A query
+// that keeps ranking more than its budget is given up to the next precision (docs/design/0005).
 #pragma once
 #include <bit>
 
+#include "core/divide.hpp"
 #include "cpu/filter/candidates.hpp"
 #include "cpu/rerank/batch.hpp"
 
@@ -13,7 +15,8 @@ namespace vicinal::cpu {
 /// So many bytes of packed rows stay in a core's second-level cache for the next search.
 inline constexpr std::int64_t cached_bytes = std::int64_t{1} << 20;
 
-/// A QueryBlock is one block of queries in one split of the chunk. Its arrays have one entry for each query of the block.
+/// A QueryBlock is one block of queries in one split of the
+/// chunk. Its arrays have one entry for each query of the block.
 struct QueryBlock {
   const Kernels& kernels;
   const SearchSpec& spec;
@@ -33,7 +36,7 @@ struct QueryBlock {
   /// Returns how many panels of the tile have rows of the chunk.
   int row_panels(std::int64_t tile) const noexcept {
     const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk.count - tile * tile_rows);
-    return static_cast<int>((used + panel_rows - 1) / panel_rows);
+    return static_cast<int>(divide_up(used, panel_rows));
   }
 };
 
@@ -69,7 +72,8 @@ class BlockFilter {
     candidates(query).threshold_distance = theta_of_key(block_.model, key, facts(query).scale);
     self().set_threshold(query);
   }
-  /// A key that the `nearest` nearest of the first `among` slots are within. upper_of(slot): a proved upper bound of its distance.
+  /// A key that the `nearest` nearest of the first `among` slots are
+  /// within. upper_of(slot): a proved upper bound of its distance.
   template <class UpperOf>
   double key_of_nearest(int query, std::int64_t nearest, std::int64_t among, const UpperOf& upper_of) {
     Candidates& candidates = this->candidates(query);
@@ -123,7 +127,8 @@ class BlockFilter {
     candidates(query).compaction_point = self().next_compaction(query);
     return !result(query).given_up;
   }
-  /// Takes the rows of a panel of the tile that were not excluded for a query. t_of(lane): the filter's t of the row in that lane.
+  /// Takes the rows of a panel of the tile that were not excluded for
+  /// a query. t_of(lane): the filter's t of the row in that lane.
   template <class TOf>
   void append_rows(std::int64_t tile, int query, int panel, std::uint32_t hits, const TOf& t_of) {
     if (query >= block_.queries || result(query).given_up) return;
@@ -138,8 +143,8 @@ class BlockFilter {
         candidates(query).append(t_of(lane), position);
     }
   }
-  /// The same from the other side of a symmetric tile: `row` is a query of another block, at that position as a row, and those
-  /// of this block's queries that are the rows of the panel take it.
+  /// The same from the other side of a symmetric tile: `row` is a query of another block, at that position as a row,
+  /// and those of this block's queries that are the rows of the panel take it.
   template <class TOf>
   void append_as_columns(std::int64_t tile, std::int64_t row, int panel, std::uint32_t hits, const TOf& t_of) {
     const auto position = static_cast<std::uint32_t>(row);

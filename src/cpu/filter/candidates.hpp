@@ -1,6 +1,6 @@
 // Candidates are the rows that a filter could not exclude. They wait in a fixed number of slots a query until canonical
-// distances rank them. Slots never overflow: when they fill, the threshold tightens and what it excludes is dropped; if too
-// many remain they are ranked on the spot.
+// distances rank them. Slots never overflow: when they fill, the threshold tightens and what it excludes is dropped; if
+// too many remain they are ranked on the spot.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -49,8 +49,8 @@ struct Candidates {
     count -= ranked;
   }
   void clear() noexcept { count = refined = 0; }
-  /// Removes what is beyond the threshold of its tile, in units of t, and keeps the order of the rest. Each threshold is a function
-  /// of the tile: one for refined slots, one for the others. Returns how many slots were removed.
+  /// Removes what is beyond the threshold of its tile, in units of t, and keeps the order of the rest. Each threshold
+  /// is a function of the tile: one for refined slots, one for the others. Returns how many slots were removed.
   template <class RefinedThreshold, class Threshold>
   std::int64_t compact(const RefinedThreshold& refined_threshold, const Threshold& threshold);
 

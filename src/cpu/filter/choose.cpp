@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr std::int64_t rerank_share = 8, int8_rerank_share = 32;
 std::int64_t queries_per_block(const SearchPlan& plan, Precision precision) noexcept {
   if (plan.symmetric) return in_codes(precision) ? tile_rows : plan.symmetric_rows;
   if (!in_codes(precision)) return plan.query_block;
-  const std::int64_t pieces = plan.query_block * plan.threads, rounds = (plan.query_batch + pieces - 1) / pieces;
+  const std::int64_t pieces = plan.query_block * plan.threads, rounds = divide_up(plan.query_batch, pieces);
   std::int64_t joined = sizeof(float);
   while (rounds % joined != 0) --joined;
   return plan.query_block * joined;

@@ -8,7 +8,8 @@ namespace vicinal::cpu {
 
 QueryBlock make_block(const FilterPass& pass, std::int64_t split, std::int64_t first, std::int64_t count,
                       Ranker& ranker);
-/// Whether the block's queries and all rows are integral, so that t + |q|^2 is the squared distance, and its key the key.
+/// Whether the block's queries and all rows are integral, so
+/// that t + |q|^2 is the squared distance, and its key the key.
 bool is_integral(const FilterPass& pass, const QueryBlock& block) noexcept;
 /// thresholds: [padded queries] of the thread's scratch.
 Int8Block int8_block(const FilterPass& pass, const QueryBlock& block, FilterScratch& scratch,

@@ -20,8 +20,8 @@ class F32Filter final : public BlockFilter<F32Filter> {
     bind(block().chunk.tiles[static_cast<std::size_t>(tile)], query_panels * block().kernels.query_lanes);
     bound_tile(panels, query_panels, tile);
   }
-  /// The same tile against the block and its columns' block, whose queries are the rows of the tile, against this block's
-  /// queries as rows (docs/design/0008). row_terms: of this block's queries. Both are bound already.
+  /// The same tile against the block and its columns' block, whose queries are the rows of the tile, against this
+  /// block's queries as rows (docs/design/0008). row_terms: of this block's queries. Both are bound already.
   void filter_symmetric_tile(const float* panels, int query_panels, std::int64_t tile, const float* row_terms,
                              F32Filter& columns);
 

@@ -1,6 +1,7 @@
-// The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by canonical distances of
-// the rows that look nearest, or by refined candidates where there is a second-level code.
+// The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by canonical
+// distances of the rows that look nearest, or by refined candidates where there is a second-level code.
 #pragma once
+#include "core/divide.hpp"
 #include "cpu/filter/refine.hpp"
 #include "cpu/filter/speculate.hpp"
 
@@ -17,9 +18,7 @@ struct Int8Block {
   std::int32_t* threshold_int;  // [padded queries], in units of the sums: what the tile kernel compares with
   std::int32_t* biases;         // [tile_rows], what the sums of the tile's rows start from
   std::int32_t* partial;        // scratch, see TileArgs
-  int padded_queries(int queries) const noexcept {
-    return (queries + kernels.query_lanes - 1) / kernels.query_lanes * kernels.query_lanes;
-  }
+  int padded_queries(int queries) const noexcept { return rounded_up(queries, kernels.query_lanes); }
   const std::int32_t* panels(const PackedQueries& queries, std::int64_t block, std::int64_t dims) const noexcept {
     return queries.quads.data() + block * queries.block_size(query_width(kernels.layout, quads_of(dims)));
   }
@@ -27,8 +26,8 @@ struct Int8Block {
 
 /// Quantization errors are so small beside the norms that upper bounds serve as thresholds.
 bool negligible_error(const FilterNorms& query, const FilterNorms& largest) noexcept;
-/// Candidates at which an int8 filter compacts next. Thresholds tighten by ranking some k rows, which is worth a few times as many
-/// that are kept in vain; so it is done before all slots are full.
+/// Candidates at which an int8 filter compacts next. Thresholds tighten by ranking some k rows, which is worth a few
+/// times as many that are kept in vain; so it is done before all slots are full.
 std::int64_t next_int8_compaction(const QueryBlock& block, int query, bool cheap) noexcept;
 /// One tile against the block, all but its callback.
 Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, const std::int32_t* panels,
@@ -36,8 +35,8 @@ Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, cons
 
 class Int8Filter final : public BlockFilter<Int8Filter> {
  public:
-  /// coeffs: memory for one a query. codes: as Refinement takes them; null: nothing is refined. columns: the block's queries are
-  /// only the rows of tiles, and their sums have no shift.
+  /// coeffs: memory for one a query. codes: as Refinement takes them; null: nothing is refined. columns: the block's
+  /// queries are only the rows of tiles, and their sums have no shift.
   Int8Filter(const QueryBlock& block, const Int8Block& int8, ThresholdCoeffs* coeffs, const std::int8_t* codes,
              bool columns = false)
       : BlockFilter(block), int8_(int8), coeffs_(coeffs), refines_(codes != nullptr), columns_(columns),

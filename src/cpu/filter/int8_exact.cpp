@@ -1,4 +1,5 @@
-// See int8_exact.hpp. Sums start from -floor(|r|^2 / 2), so that 2 (shift - sum) + (|r|^2 mod 2) = |r|^2 - 2 q.r, which is Slot::t.
+// See int8_exact.hpp. Sums start from -floor(|r|^2 / 2), so that 2
+// (shift - sum) + (|r|^2 mod 2) = |r|^2 - 2 q.r, which is Slot::t.
 #include "cpu/filter/int8_exact.hpp"
 
 #include <algorithm>

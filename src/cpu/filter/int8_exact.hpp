@@ -1,5 +1,6 @@
-// FILTER and SELECT of integral data within a byte (u8, i8, integers in floats): sums of int8 products give squared distances
-// exactly, and so the keys. There is no bound, and nothing is ranked: what ties at the k-th key is decided by ids in the pool.
+// FILTER and SELECT of integral data within a byte (u8, i8, integers in floats): sums
+// of int8 products give squared distances exactly, and so the keys. There is no bound,
+// and nothing is ranked: what ties at the k-th key is decided by ids in the pool.
 #pragma once
 #include "cpu/filter/int8.hpp"
 

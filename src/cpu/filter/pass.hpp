@@ -7,18 +7,19 @@
 
 namespace vicinal::cpu {
 
-/// Returns how many queries a packed block has. Symmetric floats take all that serve one tile at once; symmetric int8 those that share a
-/// step. Otherwise int8 joins several blocks of the plan, which are sized for floats, as long as they take no more cache and leave each
-/// thread as much to do.
+/// Returns how many queries a packed block has. Symmetric floats take all that serve one tile at once; symmetric int8
+/// those that share a step. Otherwise int8 joins several blocks of the plan, which are sized for floats, as long as
+/// they take no more cache and leave each thread as much to do.
 std::int64_t queries_per_block(const SearchPlan& plan, Precision precision) noexcept;
 
-/// Returns how many slots a query has. The plan's number serves int8; floats, which can tell more rows apart, need fewer.
+/// Returns how many slots a query has. The plan's number serves
+/// int8; floats, which can tell more rows apart, need fewer.
 std::int64_t slots_per_query(const SearchPlan& plan, const SearchSpec& spec, Precision precision) noexcept;
 /// Returns how many candidates a query has when it is compacted for the first time.
 std::int64_t first_compaction(const SearchPlan& plan, const SearchSpec& spec, Precision precision) noexcept;
 
-/// FilterScratch holds what one thread needs for tiles. A block of queries is padded to full panels, so arrays have some lanes more than
-/// queries.
+/// FilterScratch holds what one thread needs for tiles. A block of queries is padded to full panels, so arrays have
+/// some lanes more than queries.
 struct FilterScratch {
   FilterScratch(const SearchPlan& plan, Precision precision);
   struct F32 {

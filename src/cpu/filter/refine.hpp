@@ -1,6 +1,7 @@
-// FILTER, refinement: what int8 cannot exclude is measured again by the second-level code of each row, a fifth of what canonical
-// distances would read, and thresholds tighten by the bounds that this proves (core/bound_second.hpp). What is left at the end is
-// little more than the answer. Of a query's candidates the first Candidates::refined are refined, and their t is of second_t.
+// FILTER, refinement: what int8 cannot exclude is measured again by the second-level code of each row, a
+// fifth of what canonical distances would read, and thresholds tighten by the bounds that this proves
+// (core/bound_second.hpp). What is left at the end is little more than the answer. Of a query's
+// candidates the first Candidates::refined are refined, and their t is of second_t.
 #pragma once
 #include "cpu/filter/block_filter.hpp"
 

@@ -1,8 +1,9 @@
-// FILTER, speculative thresholds. After a share f of the rows the k nearest seen bound the answer by what is the (k / f)-th of all,
-// far too high for long. Tiles are visited evenly, so of the k nearest rows some f k have been seen, and seldom many more: the
-// threshold becomes what a few more than f k of the seen rows are within. It excludes like any other, and is verified in the end:
-// by k rows within it, which the certificate asks for anyway. A query that finds fewer is rolled back and visits all rows once
-// more, without speculation. How likely that is matters to time alone, and where it happened once nothing speculates any more.
+// FILTER, speculative thresholds. After a share f of the rows the k nearest seen bound the answer by what is the (k /
+// f)-th of all, far too high for long. Tiles are visited evenly, so of the k nearest rows some f k have been seen, and
+// seldom many more: the threshold becomes what a few more than f k of the seen rows are within. It excludes like any
+// other, and is verified in the end: by k rows within it, which the certificate asks for anyway. A query that finds
+// fewer is rolled back and visits all rows once more, without speculation. How likely that is matters to time alone,
+// and where it happened once nothing speculates any more.
 #pragma once
 #include "cpu/filter/block_filter.hpp"
 
@@ -24,8 +25,8 @@ class Speculation {
 
 // Filter below has besides what BlockFilter has:
 //   Speculation& speculation()
-//   double speculative_key(int query, std::int64_t rank)   a key that `rank` of the seen rows are within, or infinity where
-//                                                          nothing is known of as many
+//   double speculative_key(int query, std::int64_t rank)   a key that `rank` of the seen rows are within, or infinity
+//                                                          where nothing is known of as many
 
 /// Lowers the query's threshold to a speculative one.
 template <class Filter>
@@ -66,8 +67,8 @@ void resume_suspended(Filter& filter) {
   for (int q = 0; q < filter.block().queries; ++q) filter.candidates(q).suspended = false;
 }
 
-/// After all rows: rolls back the queries whose speculation failed and suspends the others, which resume_suspended ends.
-/// Returns how many it rolled back.
+/// After all rows: rolls back the queries whose speculation failed and suspends the others, which resume_suspended
+/// ends. Returns how many it rolled back.
 template <class Filter>
 int roll_back_failed(Filter& filter) {
   int rolled_back = 0;

@@ -1,19 +1,22 @@
-// FILTER of a graph by symmetric tiles: block against block, each unordered pair once, and both sides of a tile serve as queries
-// (docs/design/0008). Blocks come together in the order of a round-robin tournament, so that neighbouring pairs have no block in
-// common; a thread takes the first pair whose blocks no other thread has, so no candidates are written by two, and none waits for
-// the end of a round. First each block goes against itself, one-sided, which gives every query a threshold to start from.
+// FILTER of a graph by symmetric tiles: block against block, each unordered pair once, and both sides of a tile serve
+// as queries (docs/design/0008). Blocks come together in the order of a round-robin tournament, so that neighbouring
+// pairs have no block in common; a thread takes the first pair whose blocks no other thread has, so no candidates are
+// written by two, and none waits for the end of a round. First each block goes against itself, one-sided, which gives
+// every query a threshold to start from.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/visit_order.hpp"
 #include "cpu/filter/choose.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-/// The circle method: one block stays, the others turn by a position each round. An odd number gets a block that is not there.
+/// The circle method: one block stays, the others turn by a position
+/// each round. An odd number gets a block that is not there.
 class Tournament {
  public:
   explicit Tournament(std::int64_t blocks) : even_(blocks + blocks % 2) {}
@@ -42,7 +45,8 @@ class BlockPairs {
         done_(static_cast<std::size_t>(tournament_.rounds() * tournament_.pairs())) {}
   std::int64_t count() const noexcept { return blocks_ * (blocks_ - 1) / 2; }
 
-  /// Runs body on the next pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
+  /// Runs body on the next pair and gives its blocks back at the
+  /// end. Waits when every pair that is left has a block in use.
   template <class Body>
   void run_next(const Body& body) {
     const Tournament::Pair pair = take();
@@ -133,8 +137,8 @@ void PairFilter::run_f32(std::int64_t block, std::int64_t columns_block) {
   F32Filter columns(column_block, scratch_.f32.column_thresholds.data(), scratch_.f32.partial.data());
   const std::int64_t first = block * queries.block, count = std::min(queries.block, queries.count - first);
   if (block != columns_block) columns.bind(maxima_of(batch_.chunk, first, count), static_cast<int>(queries.block));
-  const std::int64_t panels = (count + queries.lanes - 1) / queries.lanes;
-  const std::int64_t parts = (count + pass_.plan.query_block - 1) / pass_.plan.query_block;
+  const std::int64_t panels = divide_up(count, queries.lanes);
+  const std::int64_t parts = divide_up(count, pass_.plan.query_block);
   for (std::int64_t part = 0; part < parts; ++part) {
     const std::int64_t begin = panels * part / parts, end = panels * (part + 1) / parts;
     if (begin < end) run_f32_part(block, columns_block, begin, end - begin, columns);
@@ -183,7 +187,7 @@ void PairFilter::run_int8(std::int64_t block, std::int64_t columns_block) {
 void PairFilter::run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile, bool both) {
   FilterScratch::Int8& scratch = scratch_.int8;
   const QueryBlock rows = block_at(rows_tile * tile_rows, tile_rows);
-  const auto query_panels = static_cast<int>((rows.queries + batch_.queries.lanes - 1) / batch_.queries.lanes);
+  const auto query_panels = static_cast<int>(divide_up(rows.queries, batch_.queries.lanes));
   Int8Filter filter(rows, int8_block(pass_, rows, scratch_, scratch.thresholds.data()), scratch.coeffs.data(),
                     second_codes(pass_, rows));
   const std::int32_t* packed = filter.panels(batch_.queries, rows_tile);
@@ -204,7 +208,7 @@ void PairFilter::run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile
 
 void filter_symmetric(const FilterPass& pass) {
   ThreadPool& thread_pool = pass.batch.thread_pool;
-  const std::int64_t blocks = (pass.batch.queries.count + pass.plan.symmetric_rows - 1) / pass.plan.symmetric_rows;
+  const std::int64_t blocks = divide_up(pass.batch.queries.count, pass.plan.symmetric_rows);
   thread_pool.for_each(blocks, [&](std::int64_t block, int thread) { PairFilter(pass, thread).run(block, block); });
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not come together in that order
   BlockPairs pairs(blocks);

@@ -1,5 +1,6 @@
-// FILTER, SELECT and RERANK of a chunk. Every loop is over independent pieces (a block of queries in a split of the chunk), so no
-// piece ever waits for another and the answer cannot depend on their order.
+// FILTER, SELECT and RERANK of a chunk. Every loop is over independent pieces (a block of queries in a split of the
+// chunk), so no piece ever waits for another and the answer cannot depend on their order.
+#include "core/divide.hpp"
 #include "core/visit_order.hpp"
 #include "cpu/filter/choose.hpp"
 
@@ -13,9 +14,10 @@ struct Runs {
 constexpr Runs short_runs{std::int64_t{1} << 18, 96}, long_runs{std::int64_t{1} << 20, 32};
 constexpr std::int64_t few_queries = 4;  // that wait for memory
 
-/// Tiles that a block visits one after another. Reading rows in order is up to three times as fast as in leaps of a tile, and a split
-/// has enough runs for the rows of the first ones to be like the others. Long runs are for few queries alone: thresholds that come from
-/// fewer runs are looser: for 500 queries with k = 1000 of 100,000 rows 32 runs doubled the candidates, and 64 took 15 % longer than 96.
+/// Tiles that a block visits one after another. Reading rows in order is up to three times as fast as in leaps of a
+/// tile, and a split has enough runs for the rows of the first ones to be like the others. Long runs are for few
+/// queries alone: thresholds that come from fewer runs are looser: for 500 queries with k = 1000 of 100,000 rows 32
+/// runs doubled the candidates, and 64 took 15 % longer than 96.
 std::int64_t run_length(std::int64_t tiles, std::int64_t row_bytes, std::int64_t queries) noexcept {
   const Runs& runs = queries <= few_queries ? long_runs : short_runs;
   return std::clamp<std::int64_t>(runs.bytes / (tile_rows * row_bytes), 1,
@@ -32,7 +34,8 @@ bool any_eligible(const SearchBatch& batch, std::int64_t tile) noexcept {
   return false;
 }
 
-/// Thresholds are speculative where a block visits all rows of its split in one go, and there are enough to speculate from.
+/// Thresholds are speculative where a block visits all rows of
+/// its split in one go, and there are enough to speculate from.
 bool may_speculate(const FilterPass& pass, std::int64_t tiles) noexcept {
   const SearchSpec& spec = pass.batch.spec;
   return !spec.radius && spec.filter.all() && pass.batch.chunk.count == spec.corpus.rows && tiles >= least_speculated &&
@@ -48,7 +51,7 @@ class TileVisits {
         run_(run_length(count(), find_host_precision(pass.precision)->width(pass.batch.spec.corpus.cols),
                         filter.block().queries)),
         runs_(count() / run_), order_(runs_), panels_(filter.panels(pass.batch.queries, block)),
-        query_panels_((filter.block().queries + pass.batch.kernels.query_lanes - 1) / pass.batch.kernels.query_lanes) {}
+        query_panels_(divide_up(filter.block().queries, pass.batch.kernels.query_lanes)) {}
   std::int64_t count() const noexcept { return range_.end - range_.begin; }
   /// Returns how many rows the tile has.
   std::int64_t visit(std::int64_t i) {
@@ -65,8 +68,8 @@ class TileVisits {
   }
 
  private:
-  /// It returns the i-th tile of the visits: from the middle on, for the ends, where rows of int8 are smallest and largest, are least like the others. Tiles
-  /// that fill no run come last.
+  /// It returns the i-th tile of the visits: from the middle on, for the ends, where rows of int8 are smallest and
+  /// largest, are least like the others. Tiles that fill no run come last.
   std::int64_t position(std::int64_t i) const noexcept {
     const std::int64_t run = i / run_;
     return run < runs_ ? (order_.at(run) + runs_ / 2) % runs_ * run_ + i % run_ : i;

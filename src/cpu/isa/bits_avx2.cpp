@@ -1,5 +1,6 @@
-// Counts of differing bits with AVX2: those of nibbles come from a table in a register, and bytes of counts are made whole before they
-// leave 255. 4 queries by 16 rows in registers. Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Counts of differing bits with AVX2: those of nibbles come from a table in a register,
+// and bytes of counts are made whole before they leave 255. 4 queries by 16 rows in
+// registers. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include <immintrin.h>
 
 #include "cpu/isa/bits.hpp"

@@ -1,5 +1,6 @@
-// Counts of differing bits with AVX-512 BW, for processors without VPOPCNTDQ: those of nibbles come from a table in a register, and bytes of
-// counts are made whole before they leave 255. Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Counts of differing bits with AVX-512 BW, for processors without VPOPCNTDQ: those of
+// nibbles come from a table in a register, and bytes of counts are made whole before they
+// leave 255. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include "cpu/isa/bits.hpp"
 #include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/isa/vector_macros.hpp"

@@ -1,5 +1,5 @@
-// Counts of differing bits with AVX-512 VPOPCNTDQ: 512 bits of a pair of rows in three instructions, 14 queries by 32 rows in registers.
-// Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Counts of differing bits with AVX-512 VPOPCNTDQ: 512 bits of a pair of rows in three instructions, 14 queries by 32
+// rows in registers. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include "cpu/isa/bits.hpp"
 #include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/isa/vector_macros.hpp"

@@ -1,4 +1,5 @@
-// Counts of differing bits as the loop that defines them (bits.hpp), for any CPU; the vector files are tested against this one.
+// Counts of differing bits as the loop that defines them (bits.hpp),
+// for any CPU; the vector files are tested against this one.
 #include "cpu/isa/bits.hpp"
 
 namespace vicinal::cpu {

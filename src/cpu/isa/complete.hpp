@@ -1,4 +1,5 @@
-// Whether a table of kernels has every entry, asked when it is compiled: one that is null would be found by a search alone.
+// Whether a table of kernels has every entry, asked when it is
+// compiled: one that is null would be found by a search alone.
 #pragma once
 #include <type_traits>
 

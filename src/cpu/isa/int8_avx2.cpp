@@ -1,6 +1,6 @@
-// Tiles of int8 with AVX2, whose product of bytes saturates (255 * 127 twice does not fit 16 bits): bytes are taken as numbers
-// of 16 bits, even columns and odd ones apart, whose products and sums by twos are exact. 6 queries by 16 rows in registers.
-// Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Tiles of int8 with AVX2, whose product of bytes saturates (255 * 127 twice does not fit 16 bits): bytes are taken as
+// numbers of 16 bits, even columns and odd ones apart, whose products and sums by twos are exact. 6 queries by 16 rows
+// in registers. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include <immintrin.h>
 
 #include "cpu/isa/kernels.hpp"

@@ -1,5 +1,5 @@
-// Tiles of int8 with AVX-512 BW, for processors without VNNI: as in int8_avx2.cpp, 14 queries by 32 rows in registers. Rows take a
-// quarter of the memory of floats. Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Tiles of int8 with AVX-512 BW, for processors without VNNI: as in int8_avx2.cpp, 14 queries by 32 rows in registers.
+// Rows take a quarter of the memory of floats. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/isa/vector_macros.hpp"

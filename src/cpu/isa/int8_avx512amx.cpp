@@ -1,5 +1,6 @@
-// Tiles of int8 with AMX: a product of 14 queries by 16 rows by 64 columns in one instruction, two panels of queries by 32 rows at a time. What
-// is left to vectors is the test of the sums, one comparison for the larger of two. Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Tiles of int8 with AMX: a product of 14 queries by 16 rows by 64 columns in one instruction, two panels of queries by
+// 32 rows at a time. What is left to vectors is the test of the sums, one comparison for the larger of two. Internal
+// linkage throughout, for the reason given in float_avx512.cpp.
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,8 +15,8 @@ namespace {
 
 #include "cpu/isa/simd_512vnni.inc"
 
-// Registers of AMX: 0 and 1 the sums of a panel of queries and 32 rows, 2 and 3 those of the next panel; 4 and 5 queries, 6 and 7 rows. Spelt out, because
-// the intrinsics do not tell the compiler that they read memory.
+// Registers of AMX: 0 and 1 the sums of a panel of queries and 32 rows, 2 and 3 those of the next panel; 4 and 5
+// queries, 6 and 7 rows. Spelt out, because the intrinsics do not tell the compiler that they read memory.
 struct alignas(64) Shapes {
   std::uint8_t palette, start_row, reserved[14];
   std::uint16_t row_bytes[16];
@@ -29,7 +30,8 @@ constexpr Shapes shapes = {
     .rows = {query_lanes, query_lanes, query_lanes, query_lanes, query_lanes, query_lanes, block_quads, block_quads}};
 static_assert(sizeof(Shapes) == 64);
 
-/// The registers have their shapes while it lives. A callback may throw; the thread must not keep the state, which would be saved at every switch.
+/// The registers have their shapes while it lives. A callback may throw; the thread must not keep the state, which
+/// would be saved at every switch.
 struct Registers {
   Registers() : count_(callback_epoch()) { shape(); }
   ~Registers() {
@@ -38,8 +40,8 @@ struct Registers {
   }
   Registers(const Registers&) = delete;
   Registers& operator=(const Registers&) = delete;
-  /// What a callback called may have searched, or multiplied by AMX otherwise, and left them without shapes or with others. Giving shapes after every
-  /// one took 15 % of a search.
+  /// What a callback called may have searched, or multiplied by AMX otherwise, and left them without shapes or with
+  /// others. Giving shapes after every one took 15 % of a search.
   VICINAL_INLINE void after_callback() {
     if (seen_ != count_) [[unlikely]]
       shape();
@@ -75,7 +77,8 @@ VICINAL_INLINE void tile_step() {
 }
 
 constexpr std::int64_t rows_step = block_quads * panel_rows, queries_step = block_quads * query_lanes;
-// Steps of 64 columns whose rows, and a pair of panels of queries, stay in the first-level cache. Measured on Granite Rapids (48 KiB, 2 MiB), 2026-11: 8 of {5, 7, 8, 16}.
+// Steps of 64 columns whose rows, and a pair of panels of queries, stay in the first-level cache. Measured on Granite
+// Rapids (48 KiB, 2 MiB), 2026-11: 8 of {5, 7, 8, 16}.
 constexpr std::int64_t steps_at_once = 8;
 
 /// What all pairs of panels of a panel of rows share.

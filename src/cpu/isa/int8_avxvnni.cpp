@@ -1,5 +1,5 @@
-// Tiles of int8 with AVX-VNNI: 32 products and their sums by fours in one instruction, 6 queries by 16 rows in registers.
-// Internal linkage throughout, for the reason given in float_avx512.cpp.
+// Tiles of int8 with AVX-VNNI: 32 products and their sums by fours in one instruction, 6 queries by 16 rows in
+// registers. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include <cpuid.h>
 #include <immintrin.h>
 

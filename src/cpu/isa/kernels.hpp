@@ -1,5 +1,5 @@
-// The kernels that an instruction set must provide, a table for floats and one for int8 (float_plain.cpp is the slow, obvious reference).
-// Everything above this header is written once and never sees a vector register.
+// The kernels that an instruction set must provide, a table for floats and one for int8 (float_plain.cpp is the slow,
+// obvious reference). Everything above this header is written once and never sees a vector register.
 //
 // Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
 // their error is inside the bound (src/core/bound.hpp) for any order of summation that is a chain of at most
@@ -21,8 +21,9 @@ inline constexpr int tile_panels = 8;  // panels that share one pair of bounds (
 inline constexpr int tile_rows = panel_rows * tile_panels;
 inline constexpr int max_query_lanes = 16;
 
-/// A HitFn is called for one query and one panel when at least one row was not excluded. Bit j of `rows` is row j of the
-/// panel; values[j] is the filter's t for it. May lower thresholds[] of any query; the kernel reads thresholds again before each test.
+/// A HitFn is called for one query and one panel when at least one row was not excluded. Bit
+/// j of `rows` is row j of the panel; values[j] is the filter's t for it. May lower
+/// thresholds[] of any query; the kernel reads thresholds again before each test.
 template <class T>
 using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, const T* values);
 
@@ -31,13 +32,15 @@ using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, 
 ///             = sum over i of |q_i - r_i|    (l1)
 ///             = max over i of |q_i - r_i|    (linf)
 ///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thresholds[q])   (so a NaN is a hit)
-/// The other side of the same sums, where column_thresholds is not null (a graph: rows are queries too, queries are rows too):
+/// The other side of the same sums, where column_thresholds is not
+/// null (a graph: rows are queries too, queries are rows too):
 ///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > column_thresholds[r])
 /// In int8 (Int8Kernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
 ///   acc(q, r) = sum over i of q_i r_i, exact: callers see to it that no sum leaves 32 bits
-///   t = acc + row_term[r];   hit iff NOT (t < thresholds[q]);      u = acc + query_term[q];   hit iff NOT (u < column_thresholds[r])
-/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of int8 as QueryLayout says; rows [row_panels][dims][panel_rows].
-/// Absent queries and rows are zeros; their hits are dropped by the callee.
+///   t = acc + row_term[r];   hit iff NOT (t < thresholds[q])
+///   u = acc + query_term[q]; hit iff NOT (u < column_thresholds[r])
+/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of int8 as QueryLayout says; rows
+/// [row_panels][dims][panel_rows]. Absent queries and rows are zeros; their hits are dropped by the callee.
 template <class T>
 struct TileArgsOf {
   const T* queries;
@@ -62,7 +65,8 @@ using TileFn = void (*)(const TileArgs&);
 using Int8TileArgs = TileArgsOf<std::int32_t>;
 using Int8TileFn = void (*)(const Int8TileArgs&);
 
-/// Where the sums of rows start: out[r] = at least -terms[r] * inverse, whole, from -most to most; most where that is no number.
+/// Where the sums of rows start: out[r] = at least -terms[r] *
+/// inverse, whole, from -most to most; most where that is no number.
 struct Int8BiasArgs {
   const float* terms;
   double inverse;
@@ -72,8 +76,8 @@ struct Int8BiasArgs {
 };
 using Int8BiasFn = void (*)(const Int8BiasArgs&);
 
-/// The sums that refine rows: out[i] is the sum over k of second_codes[k] T[k] + first_codes[k] L[k], exact, for row index[i], whose bytes are 16 T + L.
-/// All 64-byte aligned, rows too, and filled up with zeros to stride.
+/// The sums that refine rows: out[i] is the sum over k of second_codes[k] T[k] + first_codes[k] L[k], exact, for row
+/// index[i], whose bytes are 16 T + L. All 64-byte aligned, rows too, and filled up with zeros to stride.
 struct SecondArgs {
   const std::int8_t* first_codes;
   const std::int8_t* second_codes;
@@ -120,7 +124,8 @@ struct Int8Facts {
   std::int64_t sum;  // of i
 };
 using Int8QuantizeFn = Int8Facts (*)(const Int8QuantizeArgs&);
-/// The second-level code of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondQuantizationErrors has them.
+/// The second-level code of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as
+/// SecondQuantizationErrors has them.
 struct SecondFacts {
   double coarse, fine;
   std::int64_t sum;  // of j
@@ -143,8 +148,9 @@ struct HammingArgs {
 };
 using HammingFn = void (*)(const HammingArgs&);
 
-/// One query against 32 rows of few columns, or 32 boxes, side by side: [width][panel_rows], columns filled up with zeros to width.
-/// sums: canonical, of a box those of the nearest point in it. Returns bit j where sums[j] is not greater than threshold_sum.
+/// One query against 32 rows of few columns, or 32 boxes, side by side: [width][panel_rows],
+/// columns filled up with zeros to width. sums: canonical, of a box those of the nearest
+/// point in it. Returns bit j where sums[j] is not greater than threshold_sum.
 struct NearArgs {
   const double* query;  // [width]
   const double* low;    // the rows, or the least of each box
@@ -219,8 +225,8 @@ struct Kernels {
     }
     return nullptr;
   }
-  /// Whether every entry is there, and every metric of metric.def that has a filter has its tile: each table asserts it. A member that is added
-  /// does not compile until it is named here.
+  /// Whether every entry is there, and every metric of metric.def that has a filter has its tile: each table asserts
+  /// it. A member that is added does not compile until it is named here.
   consteval bool complete() const {
     const auto& [called, runs, fma, lanes, products, magnitudes, largests, sums, shifted, self, squares, totals,
                  conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes,
@@ -241,8 +247,8 @@ struct Kernels {
   }
 };
 
-/// How the quads of a panel's queries lie: lane by lane, [quads][lanes], as their 4 bytes or as columns 0 and 2, then 1 and 3, of 16 bits each;
-/// or in blocks, [quads / block_quads][lanes][block_quads], filled up with zeros.
+/// How the quads of a panel's queries lie: lane by lane, [quads][lanes], as their 4 bytes or as columns 0 and 2, then 1
+/// and 3, of 16 bits each; or in blocks, [quads / block_quads][lanes][block_quads], filled up with zeros.
 enum class QueryLayout : std::uint8_t { quads, halves, blocks };
 inline constexpr std::int64_t block_quads = 16;
 /// 32-bit words of a query.
@@ -259,10 +265,11 @@ constexpr std::int64_t query_position(QueryLayout layout, std::int64_t lanes, st
 
 inline constexpr int state_lanes = 16;
 
-/// One block of queries and one tile of rows, for a matching: what is kept is of each query the largest score of a tile, of each row that of a block. The score
-/// of a pair, larger is nearer, is
-///   (doubled ? 2 : 1) acc(q, r) + query_term[q] + row_term[r],    acc as in an Int8TileArgs; callers see to it that none leaves 32 bits
-/// It goes on from call to call, and starts from the least number.
+/// One block of queries and one tile of rows, for a matching: what is kept is of each query the largest score of a
+/// tile, of each row that of a block. The score of a pair, larger is nearer, is
+///   (doubled ? 2 : 1) acc(q, r) + query_term[q] + row_term[r]
+/// with acc as in an Int8TileArgs; callers see to it that none leaves 32 bits. What is kept goes on from call to call,
+/// and starts from the least number.
 struct GroupBestArgs {
   const std::int32_t* queries;     // [query_panels], as the layout of MatchKernel says
   const std::int32_t* rows;        // [row_panels][dims][panel_rows]
@@ -273,7 +280,8 @@ struct GroupBestArgs {
   int row_panels;  // 1..tile_panels
   bool doubled;
   std::int32_t tile, block;  // numbers of the tile of rows and of the block of queries
-  // [query][state_lanes], of the rows that each lane saw: the largest score, that of all tiles but the first that had it, that tile; and room for this tile's.
+  // [query][state_lanes], of the rows that each lane saw: the largest score, that of all tiles but the first that had
+  // it, that tile; and room for this tile's.
   std::int32_t *lane_best, *lane_others, *lane_tile, *tile_best;
   std::int32_t* row_best;    // [row_panels * panel_rows]: of the blocks so far
   std::int32_t* row_others;  // of all blocks so far but the one that had the best
@@ -305,11 +313,13 @@ struct MatchKernel {
   BestOfGroup (*best_of_group)(const BestOfGroupArgs&);
 };
 
-/// So few queries take as long as reading the rows, which instructions for whole panels do slower than vectors. Measured on Granite Rapids, 10^6 x 128,
-/// 2026-11: one query 4.4 ms by AMX and 3.0 by VNNI, two 5.3 and 4.8, three and more alike or faster by AMX.
+/// So few queries take as long as reading the rows, which instructions for whole panels do
+/// slower than vectors. Measured on Granite Rapids, 10^6 x 128, 2026-11: one query 4.4 ms
+/// by AMX and 3.0 by VNNI, two 5.3 and 4.8, three and more alike or faster by AMX.
 inline constexpr std::int64_t few_int8_queries = 2;
 
-/// Tiles of int8. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same; those of a matching may be fewer.
+/// Tiles of int8. Queries of a panel are as many as in the Kernels beside
+/// it, so that blocks are the same; those of a matching may be fewer.
 struct Int8Kernels {
   const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
   bool (*supported)();

@@ -1,5 +1,5 @@
-// The tables of an instruction set that other folders define, by name alone, so that src/cpu/isa includes none of those folders: what a table
-// holds is in the header that is named beside it.
+// The tables of an instruction set that other folders define, by name alone, so that src/cpu/isa includes none of those
+// folders: what a table holds is in the header that is named beside it.
 #pragma once
 
 namespace vicinal::cpu {

@@ -35,7 +35,8 @@ struct InstructionSet : VectorTables {
 std::span<const InstructionSet> instruction_sets() noexcept;
 /// This processor and this system can run it.
 bool runs_here(const InstructionSet& set);
-/// By name, or the best one for "auto". Throws Unsupported for one that does not run here, InvalidArgument for an unknown name.
+/// By name, or the best one for "auto". Throws Unsupported for one
+/// that does not run here, InvalidArgument for an unknown name.
 const InstructionSet& find_instruction_set(const std::string& name);
 
 }  // namespace vicinal::cpu

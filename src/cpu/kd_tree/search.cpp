@@ -28,7 +28,7 @@ class Walk {
     boxes_ = batch.kernels.near_boxes[width].of(sum);
     insert_ = batch.kernels.insert_nearest;
     least_ = batch.kernels.least_lanes;
-    root_ = row_of(spec_.metric).finish == Finish::root;
+    metric_row_ = row_of(spec_.metric);
   }
 
   void search(const double* query, std::int64_t number, QueryResult& result) {
@@ -97,7 +97,7 @@ class Walk {
   }
 
   double key_of(double sum) const noexcept {
-    return fold_key(root_ ? std::sqrt(sum) : sum, spec_.type, false);  // canonical_value, looked up once
+    return fold_key(canonical_value(metric_row_, sum, 0, 0), spec_.type, false);
   }
 
   /// The same of few, whose pool is a list in registers while the query goes down the tree.
@@ -145,7 +145,7 @@ class Walk {
   NearFn rows_, boxes_;
   InsertFn insert_;
   LeastFn least_;
-  bool root_;  // the metric is the root of its sum
+  MetricRow metric_row_;
   NearestFew nearest_;
   bool in_registers_ = false;  // nearest_ has the query's nearest, and its pool has them later
   const double* query_ = nullptr;

@@ -25,9 +25,9 @@ class KdTreeQueries {
  private:
   std::int64_t width_ = 2;
   std::size_t count_ = 0;
-  bool rows_are_given_ = false;  // of a run from row 0 on
+  bool rows_are_given_ = false;        // of a run from row 0 on
   Buffer<std::int64_t> rows_, given_;  // written by all threads, where a list is cleared by one
-  Buffer<double> points_;  // [query][width]
+  Buffer<double> points_;              // [query][width]
 };
 
 /// Searches the chunk's tree for all queries; results are those of split 0.

@@ -1,9 +1,11 @@
-// See guided.hpp. Errors of keypoints are computed in one order of operations, whichever image is asked, so that both directions have the same candidates.
+// See guided.hpp. Errors of keypoints are computed in one order of operations, whichever image is asked, so that both
+// directions have the same candidates.
 #include "cpu/match/guided.hpp"
 
 #include <algorithm>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "cpu/permutation/objects.hpp"
 #include "prepare/load.hpp"
 
@@ -100,7 +102,7 @@ class GuidedSide {
       const auto queries = objects->read(rows(asked_), thread_pool);
       std::vector<RowBest> best(static_cast<std::size_t>(rows(asked_).rows));
       constexpr std::int64_t at_once = 64;
-      thread_pool.for_each((rows(asked_).rows + at_once - 1) / at_once, [&](std::int64_t block, int) {
+      thread_pool.for_each(divide_up(rows(asked_).rows, at_once), [&](std::int64_t block, int) {
         const auto evaluator = queries->evaluator();
         std::vector<std::uint32_t> candidates;
         std::vector<double> values;

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
@@ -36,7 +38,7 @@ void read_row(const Points& points, std::int64_t row, ByteForm form, std::vector
   }
 }
 
-std::int64_t panels_of(std::int64_t rows, std::int64_t lanes) noexcept { return (rows + lanes - 1) / lanes; }
+std::int64_t panels_of(std::int64_t rows, std::int64_t lanes) noexcept { return divide_up(rows, lanes); }
 
 /// A quad of a query in its panel: four signed bytes in a word, or two words of 16-bit numbers.
 void put_query(std::int32_t* to, const std::int8_t* quad, QueryLayout layout) {

@@ -1,6 +1,7 @@
-// See match.hpp. A block of queries stays in the first-level cache while all tiles of the other image pass. Of a query the largest score of a tile is kept, of
-// a row that of a block of queries: the best, the first group that had it, and the largest of the other groups, which the second best is not less than. The few
-// rows that pass with that in its place are compared with the best's group once more, for the id and the second best (docs/design/0048).
+// See match.hpp. A block of queries stays in the first-level cache while all tiles of the other image pass. Of a query
+// the largest score of a tile is kept, of a row that of a block of queries: the best, the first group that had it, and
+// the largest of the other groups, which the second best is not less than. The few rows that pass with that in its
+// place are compared with the best's group once more, for the id and the second best (docs/design/0048).
 #include "cpu/match/match.hpp"
 
 #include <algorithm>
@@ -9,12 +10,15 @@
 #include <optional>
 #include <utility>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
 constexpr int block_panels = 8;  // of queries, with what is kept of them 32 KiB of 128 columns with AVX-512
 
-/// A Side holds the largest scores of the rows of one side of a pair: of all, and of all groups but the first that has it, whose number is in `found`.
+/// A Side holds the largest scores of the rows of one side of a pair: of all, and of all groups but the first that has
+/// it, whose number is in `found`.
 struct Side {
   explicit Side(std::int64_t rows) : best(rows), others(rows), found(rows) { clear(); }
   void clear() {
@@ -41,7 +45,7 @@ class PairOfImages {
                const PackedImage& b)
       : spec_(spec), matching_(matching), kernel_(kernel), a_(a), b_(b), of_a_(a.query_panels * kernel.query_lanes) {}
 
-  std::int64_t blocks() const { return (a_.query_panels + block_panels - 1) / block_panels; }
+  std::int64_t blocks() const { return divide_up(a_.query_panels, block_panels); }
   Side side_of_b() const { return Side(b_.row_panels * panel_rows); }
 
   /// Blocks [first, last) of queries against all of b; of_b: of this part alone.
@@ -118,7 +122,8 @@ class PairOfImages {
   }
 
  private:
-  /// A query's scores from those of its lanes. The others are of rows of other tiles, or of lanes of the best's tile that do not have it.
+  /// A query's scores from those of its lanes. The others are of rows of
+  /// other tiles, or of lanes of the best's tile that do not have it.
   void join_lanes(const Side& lanes, std::int64_t at, std::int64_t query) {
     std::int32_t best = least_score, others = least_score, tile = 0;
     for (std::int64_t lane = at; lane < at + state_lanes; ++lane) {
@@ -142,8 +147,9 @@ class PairOfImages {
             key_of(matching_.kind, std::max(side.others[row], group.others))};
   }
 
-  /// take(row, best) of rows of `of`: the first row of `in` with the row's best score, and the largest of the others of its group, which has `size` rows: or of a
-  /// few more, of the panels where it begins and ends. One group after the other, so that its rows are near.
+  /// take(row, best) of rows of `of`: the first row of `in` with the row's best score, and the largest of the others of
+  /// its group, which has `size` rows: or of a few more, of the panels where it begins and ends. One group after the
+  /// other, so that its rows are near.
   template <class Take>
   void best_of_groups(const Side& side, const PackedImage& of, std::vector<std::int64_t>& rows, const PackedImage& in,
                       std::int64_t size, const Take& take) const {
@@ -153,7 +159,7 @@ class PairOfImages {
     });
     for (const std::int64_t row : rows) {
       const std::int64_t group = side.found[row], panel = group * size / panel_rows,
-                         end = std::min(((group + 1) * size + panel_rows - 1) / panel_rows, in.row_panels);
+                         end = std::min(divide_up((group + 1) * size, panel_rows), in.row_panels);
       BestOfGroup best =
           kernel_.best_of_group({.query = of.queries.data() + (row / lanes * lanes * quads + row % lanes) * words,
                                  .rows = in.panels.data() + panel * panel_rows * quads,

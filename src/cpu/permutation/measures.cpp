@@ -1,4 +1,5 @@
-// The distances that only an index has, on the host: a line each. Rows are widened to binary64; for dtw several go side by side.
+// The distances that only an index has, on the host: a line each.
+// Rows are widened to binary64; for dtw several go side by side.
 #include <algorithm>
 
 #include "core/measures/emd.hpp"

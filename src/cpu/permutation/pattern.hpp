@@ -1,5 +1,6 @@
-// One string against others, a pair at a time: the bit-parallel programme of Myers with the query as the pattern, for candidates
-// that come from anywhere. (Searches hold many words against a letter at once: src/cpu/strings/myers.hpp. Same numbers.)
+// One string against others, a pair at a time: the bit-parallel programme of Myers
+// with the query as the pattern, for candidates that come from anywhere. (Searches
+// hold many words against a letter at once: src/cpu/strings/myers.hpp. Same numbers.)
 #pragma once
 #include <algorithm>
 #include <cstdint>

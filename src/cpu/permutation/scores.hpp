@@ -1,5 +1,5 @@
-// Orders of permutants compared, one query with many objects: the words that an instruction set provides. All give integers, so
-// equal bits; scores_plain.cpp is the slow, obvious reference.
+// Orders of permutants compared, one query with many objects: the words that an instruction set provides. All give
+// integers, so equal bits; scores_plain.cpp is the slow, obvious reference.
 #pragma once
 #include <cstdint>
 

@@ -9,6 +9,7 @@
 #include "cpu/permutation/objects.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "cpu/rerank/rerank.hpp"
+#include "prepare/check.hpp"
 #include "prepare/load.hpp"
 #include "vicinal/corpus.hpp"
 
@@ -57,7 +58,8 @@ class MeasureEvaluator final : public DistanceEvaluator {
   }
   void measure(const std::uint32_t* objects, std::int64_t count, double* values) override {
     measure_.measure(set_, query_.data(), rows_, objects, count, window_, scratch_, values);
-    // Rows were finite when they were checked, so this is of one that another thread changed: it must not reach an order.
+    // Rows were finite when they were checked, so this is of one
+    // that another thread changed: it must not reach an order.
     for (std::int64_t i = 0; i < count; ++i)
       if (std::isnan(values[i]))
         fail(ErrorCode::invalid_value,
@@ -193,15 +195,17 @@ class Vectors final : public VectorObjects {
       load_row(set_.floats, rows, i, scratch.data(), row.data());
       for (std::size_t column = 0; column < row.size(); ++column)
         if (row[column] < 0)
-          fail(ErrorCode::invalid_value, cat(side, " row ", i, ", column ", column,
-                                             " is negative: ", metric_info(spec_.metric).name, " compares histograms"));
+          throw RowError(
+              ErrorCode::invalid_value, side, i,
+              cat(", column ", column, " is negative: ", metric_info(spec_.metric).name, " compares histograms"));
       if (spec_.metric == Metric::emd) {
         const double mass =
             measures::lane_sum(rows.cols, [&](std::int64_t c) { return row[static_cast<std::size_t>(c)]; });
         if (mass_ < 0) mass_ = mass;
         if (std::fabs(mass - mass_) > mass_ * 0x1p-20)
-          fail(ErrorCode::invalid_value, cat(side, " row ", i, " has mass ", mass, ", corpus row 0 has ", mass_,
-                                             ": emd compares histograms of equal mass; divide rows by their sums"));
+          throw RowError(ErrorCode::invalid_value, side, i,
+                         cat(" has mass ", mass, ", corpus row 0 has ", mass_,
+                             ": emd compares histograms of equal mass; divide rows by their sums"));
       }
       if (i % 256 == 0) thread_pool.poll(0);
     }

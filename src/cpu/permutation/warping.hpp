@@ -1,5 +1,5 @@
-// Dynamic time warping (core/measures/dtw.hpp) of one query and several rows side by side, as many as hide the wait of one for its last
-// step: a table an instruction set. The bits are the same.
+// Dynamic time warping (core/measures/dtw.hpp) of one query and several rows side by side, as many as hide the wait of
+// one for its last step: a table an instruction set. The bits are the same.
 #pragma once
 #include "cpu/isa/kernels.hpp"
 

@@ -1,5 +1,6 @@
-// PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share one step without
-// losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
+// PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share
+// one step without losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are
+// rotated anew in each pass, which takes less memory than keeping them.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -7,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/canonical.hpp"
+#include "core/divide.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "prepare/check.hpp"
@@ -38,8 +41,8 @@ void sort_rows(const Buffer<float>& sizes, std::int64_t count, ThreadPool& threa
 
 constexpr std::int64_t rows_ahead = 8, most_bytes_ahead = 4096;
 
-/// Rows that are read in the order of their sizes lie anywhere: it asks the memory for one before its turn comes. Inline, since GCC drops calls of a
-/// function that does nothing else.
+/// Rows that are read in the order of their sizes lie anywhere: it asks the memory for one before its turn comes.
+/// Inline, since GCC drops calls of a function that does nothing else.
 VICINAL_INLINE void fetch_row(const Points& points, std::int64_t row) noexcept {
   if (points.col_stride != static_cast<std::int64_t>(dtype_size(points.dtype))) return;
   const auto* at = static_cast<const std::byte*>(row_address(points, row));
@@ -113,7 +116,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
   const bool second = args.techniques.second_level && !(transform.integral_step > 0);
   const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
   grow(out.order, count);
-  grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
+  grow(out.quads, rounded_up(count, panel_rows) * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
   sort_rows(sizes, count, thread_pool, out.order);
   const std::int64_t stride = SecondCode::stride(dims);
@@ -121,7 +124,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
   const bool may_be_integral = transform.integral_step > 0 && dims <= most_integral_dims;
-  if (may_be_integral) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
+  if (may_be_integral) grow(out.squares, rounded_up(count, panel_rows));
   std::atomic<bool> integral{may_be_integral}, unfit{false};
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
@@ -132,7 +135,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
     const float step = int8_step(transform, size);
     FilterNorms maxima;
     SecondNorms second_maxima;
-    for (std::int64_t at = begin; at < (end + panel_rows - 1) / panel_rows * panel_rows; ++at) {
+    for (std::int64_t at = begin; at < rounded_up(end, panel_rows); ++at) {
       std::int32_t* to = out.quads.data() + at / panel_rows * panel_rows * quads + at % panel_rows;
       if (at >= end) {
         out.terms[at] = 0.0F;
@@ -155,8 +158,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
       if (std::isnan(facts.facts.xx) && kernels.first_bad(scratch.row.data(), dims) >= 0) unfit = true;
       const QuantizationErrors sums = quantization_errors(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
-      // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
-      const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
+      const float term = is_degenerate_self(product.self) ? never_excluded : row_term(model, sums, norms);
       out.terms[at] = term;
       if (!std::isinf(term)) take_maxima(maxima, norms);
       if (second) {

@@ -9,7 +9,8 @@
 
 namespace vicinal::cpu {
 
-/// One T for each thread of a pool. A thread's T is made when that thread first asks for it, so that idle threads cost nothing.
+/// One T for each thread of a pool. A thread's T is made when that
+/// thread first asks for it, so that idle threads cost nothing.
 template <class T>
 class PerThread {
  public:

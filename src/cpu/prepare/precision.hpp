@@ -1,4 +1,5 @@
-// The precisions that the host filters in, a row each, cheapest first: what its stages ask of a precision besides the table of core/precision.hpp.
+// The precisions that the host filters in, a row each, cheapest first: what
+// its stages ask of a precision besides the table of core/precision.hpp.
 #pragma once
 #include <cstdint>
 

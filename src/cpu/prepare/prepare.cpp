@@ -5,14 +5,15 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/canonical.hpp"
+#include "core/divide.hpp"
+#include "core/exponents.hpp"
 #include "cpu/kd_tree/load.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {
-
-constexpr int far_exponent = 60;  // queries so much larger than the corpus skip the precision
 
 /// Rounds one row into `floats`, filling its term and norms.
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Transform& transform, const double* row,
@@ -49,8 +50,8 @@ bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& 
 
 std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
                                const Techniques& techniques) noexcept {
-  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
-  const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
+  const std::int64_t tiles = divide_up(rows, tile_rows);
+  const std::int64_t padded = rounded_up(rows, panel_rows);
   std::int64_t total = 0;
   if (has_filter(precision))
     total += padded * (find_host_precision(precision)->width(dims) + 4) +
@@ -91,7 +92,7 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
   out.first = first;
   out.count = count;
   out.precision = precision;
-  const std::int64_t panels = (count + panel_rows - 1) / panel_rows;
+  const std::int64_t panels = divide_up(count, panel_rows);
   if (has_filter(precision)) {
     grow(out.terms, panels * panel_rows);
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
@@ -130,8 +131,7 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
         float& term = out.terms[at + r];
         const FilterNorms rounded =
             round_row(kernels, *model, *transform, row, map, scratch.floats.data() + r * dims, term);
-        // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
-        if (product.self < 0) term = -std::numeric_limits<float>::infinity();
+        if (is_degenerate_self(product.self)) term = never_excluded;
         if (std::isinf(term)) continue;
         take_maxima(out.tiles[static_cast<std::size_t>(tile)], rounded);
       }
@@ -151,16 +151,14 @@ namespace {
 void describe_query(const SearchSpec& spec, const Transform& transform, const double* row, std::int64_t dims,
                     QueryFacts& facts) {
   facts.scale = transform.scale;
-  facts.filterable = transform.usable && facts.self >= 0;
+  facts.filterable = transform.usable && !is_degenerate_self(facts.self);
   double largest = 0;
   for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
   if (!(largest > 0) || needs_norms(spec.metric)) return;
   // Queries of a product have a scale of their own, unless they are to be rows as well.
   const bool own_scale = filter_sum_of(spec.metric) == Sum::products && !spec.symmetric;
   if (own_scale) facts.scale = power_of_two(largest);
-  const int exponent = std::ilogb(largest);
-  const int above = exponent + std::ilogb(transform.scale);  // of the scaled query, where the corpus is about 0
-  if (std::abs(exponent) >= extreme_exponent || (!own_scale && above > far_exponent)) facts.filterable = false;
+  if (is_far(std::ilogb(largest), transform.scale, own_scale)) facts.filterable = false;
 }
 
 }  // namespace
@@ -178,7 +176,7 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
   out.lanes = lanes;
-  out.block_panels = (block + lanes - 1) / lanes;
+  out.block_panels = divide_up(block, lanes);
   out.facts.assign(rows.size(), QueryFacts{});
   if (int8 != nullptr) {
     grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(dims))));

@@ -1,6 +1,6 @@
-// PREPARE: rows checked, centred, scaled, rounded to floats or int8 and packed into panels, with everything that the proof
-// needs measured on the way. Floats take one pass over the rows, about two cycles an element; int8 two, because rows are
-// first sorted by their largest element, so that those of a tile can share one step (int8.cpp).
+// PREPARE: rows checked, centred, scaled, rounded to floats or int8 and packed into panels, with everything that the
+// proof needs measured on the way. Floats take one pass over the rows, about two cycles an element; int8 two, because
+// rows are first sorted by their largest element, so that those of a tile can share one step (int8.cpp).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "backend/search.hpp"
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 #include "cpu/prepare/per_thread.hpp"
@@ -19,7 +20,7 @@
 
 namespace vicinal::cpu {
 
-/// Self products for cosine and correlation, canonical. A degenerate row has self = -1.
+/// Self products for cosine and correlation, canonical. A degenerate row has degenerate_self.
 struct Norms {
   Buffer<double> self;  // row . row, of the shifted row for correlation
   Buffer<double> mean;  // correlation only
@@ -29,7 +30,8 @@ struct Norms {
 constexpr std::int64_t most_integral_dims = 258;
 static_assert(most_integral_dims * 255 * 255 < 1 << 24, "integers that floats hold");
 
-/// The second-level codes of the rows (core/bound_second.hpp), in the order of the packed rows, each row filled up with zeros to whole lines of the cache.
+/// The second-level codes of the rows (core/bound_second.hpp), in the order of the packed rows, each row filled up with
+/// zeros to whole lines of the cache.
 struct SecondCode {
   Buffer<std::uint8_t> bytes;
   Buffer<float> terms;             // second_term of each row
@@ -39,8 +41,8 @@ struct SecondCode {
   static std::int64_t stride(std::int64_t dims) noexcept { return (dims + 63) / 64 * 64; }
 };
 
-/// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of bytes
-/// one step. Rows of int8 are not in their order: order[position] is the row of the chunk there.
+/// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of
+/// bytes one step. Rows of int8 are not in their order: order[position] is the row of the chunk there.
 struct PackedRows {
   std::int64_t first = 0, count = 0;
   Buffer<float> panels;
@@ -57,7 +59,7 @@ struct PackedRows {
   Norms norms;
   Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into a k-d tree)
 
-  std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
+  std::int64_t tile_count() const noexcept { return divide_up(count, tile_rows); }
   bool ordered() const noexcept { return in_codes(precision); }
   std::uint32_t row_at(std::uint32_t position) const noexcept { return ordered() ? order[position] : position; }
   /// Bytes that a chunk of `rows` needs.
@@ -65,8 +67,8 @@ struct PackedRows {
                             const Techniques& techniques) noexcept;
 };
 
-/// PrepareScratch holds what one thread prepares with: an fp64 row, a gathered row, a panel of float rows, a row of int8; for a rotated
-/// transform also a rotated row and a centre of zeros.
+/// PrepareScratch holds what one thread prepares with: an fp64 row, a gathered row, a panel of float rows, a row of
+/// int8; for a rotated transform also a rotated row and a centre of zeros.
 struct PrepareScratch {
   explicit PrepareScratch(std::int64_t dims);
   static std::int64_t bytes(std::int64_t dims) noexcept;
@@ -105,8 +107,9 @@ struct PackArgs {
   Techniques techniques = {};
 };
 
-/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. On the canonical precision rows whose columns are
-/// few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
+/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the
+/// corpus. On the canonical precision rows whose columns are few are put into a k-d tree
+/// if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
 void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, ThreadPool& thread_pool,
                   PackedRows& out);
 /// The second pass of int8, over rows whose largest elements are `sizes`; int8.cpp.
@@ -117,7 +120,7 @@ struct QueryFacts {
   FilterNorms norms;        // filter units
   double square = 0;        // |xhat|^2
   double scale = 1;         // its own power of two (inner product), else the corpus's
-  double self = 0;          // canonical q.q (cosine, correlation); -1: degenerate
+  double self = 0;          // canonical q.q (cosine, correlation), or degenerate_self
   double mean = 0;          // correlation
   double shift = 0;         // int8: 128 times the sum of its elements
   SecondNorms second = {};  // int8, for refinement, as the next
@@ -133,11 +136,11 @@ struct PackedQueries {
   Buffer<float> panels;
   Buffer<std::int32_t> quads;  // bytes, as Int8Kernels::layout says
   std::vector<float> steps;    // int8: of each block
-  Buffer<std::int8_t>
-      second;  // for refinement: of each query first the int8 codes, then quantization errors, each SecondCode::stride
+  // For refinement: of each query first the int8 codes, then the quantization errors, each SecondCode::stride bytes.
+  Buffer<std::int8_t> second;
   std::vector<QueryFacts> facts;
 
-  std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
+  std::int64_t block_count() const noexcept { return divide_up(count, block); }
   /// The queries of panel `panel` of all blocks.
   struct Part {
     std::int64_t begin, used;
@@ -155,8 +158,8 @@ struct QueriesToPack {
   std::span<const std::int64_t> rows;
   std::int64_t block;
   const Int8Kernels* int8 = nullptr;  // on the int8 precision
-  const std::vector<float>* steps =
-      nullptr;  // of each block, where all queries are packed, since they are rows as well
+  // The step of each block, where all queries are packed because they are rows as well.
+  const std::vector<float>* steps = nullptr;
 };
 /// PackArgs::techniques: whether rows will be refined. Throws as prepare_rows, naming query rows.
 void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadPool& thread_pool, PackedQueries& out);

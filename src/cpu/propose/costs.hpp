@@ -1,5 +1,5 @@
-// The host's cost model: cycles of one core of the build machine (Cascade Lake, AVX-512; bench/bench_tile.cpp and bench/run.py, 2026-11-21).
-// They choose precisions and predict time; no answer depends on them. d: columns.
+// The host's cost model: cycles of one core of the build machine (Cascade Lake, AVX-512; bench/bench_tile.cpp and
+// bench/run.py, 2026-11-21). They choose precisions and predict time; no answer depends on them. d: columns.
 #pragma once
 
 namespace vicinal::cpu::costs {
@@ -13,7 +13,8 @@ constexpr double float_pair(double d) { return 0.7 + 0.045 * d; }
 constexpr double canonical_pair(double d) { return 16 + 0.6 * d; }
 /// A row that a filter leaves takes so many to be ranked by itself.
 constexpr double reranked_row(double d) { return 2 * canonical_pair(d); }
-/// A row takes so many each time that rows are read to prepare them: once for floats, twice for int8, three times where they have a second code.
+/// A row takes so many each time that rows are read to prepare them: once
+/// for floats, twice for int8, three times where they have a second code.
 constexpr double reading(double d) { return 80 + 2.5 * d; }
 /// A row of packed bits takes so many to be packed beside others, which one call does for itself.
 constexpr double packed_bits(double d) { return 3 + 0.1 * d; }

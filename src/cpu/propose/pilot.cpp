@@ -1,6 +1,7 @@
-// See pilot.hpp. A filter cannot exclude the rows within eps beyond the k-th distance, where eps is the sum of the quantization errors of a query
-// and a row. The sample is rounded to int8, as it is and rotated, which tells those errors; rotation changes no distance. The sample also tells how
-// many rows are left: where it has rows so near by counting them, else by how fast the number of rows grows with the distance.
+// See pilot.hpp. A filter cannot exclude the rows within eps beyond the k-th distance, where eps is the sum of the
+// quantization errors of a query and a row. The sample is rounded to int8, as it is and rotated, which tells those
+// errors; rotation changes no distance. The sample also tells how many rows are left: where it has rows so near by
+// counting them, else by how fast the number of rows grows with the distance.
 #include "cpu/propose/pilot.hpp"
 
 #include <cmath>
@@ -24,7 +25,8 @@ constexpr std::int64_t block_queries = 256;  // at most, that share a step
 constexpr std::int64_t likely_k = 50, rows_for_each = 64;
 
 constexpr double kept_cycles = 60;  // of a row that is kept
-// Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x 128 (2026-11-22, Granite Rapids).
+// Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x
+// 128 (2026-11-22, Granite Rapids).
 constexpr double rotate_cycles = 1.1;
 constexpr double least_gain = 1.05;  // what is estimated to gain less does not pay
 
@@ -59,8 +61,8 @@ class Pilot {
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
-  /// The quantization errors of the pilots in int8: as rows, whose step is their tile's and so about their own, and as queries, which share the
-  /// step of their block.
+  /// The quantization errors of the pilots in int8: as rows, whose step is their tile's and so about their own, and as
+  /// queries, which share the step of their block.
   struct Rounded {
     double row = 0;  // mean
     std::vector<double> queries;

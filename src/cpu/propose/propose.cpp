@@ -80,8 +80,7 @@ double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* s
 
 /// int8 can estimate products alone, and their sums must fit 32 bits.
 bool takes_bytes(const ProblemShape& problem) {
-  const Sum sum = filter_sum_of(problem.metric);
-  return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
+  return has_products(filter_sum_of(problem.metric)) && problem.corpus.cols <= most_int8_dims;
 }
 
 /// It throws Unsupported for a filter by name that only other devices have.
@@ -110,16 +109,16 @@ Precision first_precision(const ProblemShape& problem, const Execution& run, Pro
   return in_codes(asked) ? asked : Precision::int8;
 }
 
-/// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes that are forced by name have
-/// it in few columns too, which is for tests.
+/// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes
+/// that are forced by name have it in few columns too, which is for tests.
 bool takes_second(const ProblemShape& problem, const Execution& run) {
   const bool many = problem.corpus.cols >= least_second_dims || run.filter != "auto";
   return many && (problem.prepared || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
                                           second_gain * problem.corpus.rows);
 }
 
-/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A prepared corpus has a tree or has
-/// none, whatever this search would have chosen.
+/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A
+/// prepared corpus has a tree or has none, whatever this search would have chosen.
 bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
   if (problem.made != nullptr && !problem.made->techniques.kd_tree) return false;
   return run.filter == "auto" && proof != Proof::exhaustive && problem.corpus.cols <= most_kd_tree_dims &&
@@ -127,7 +126,8 @@ bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) 
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
-/// Counts of bits are canonical values, and every pair's is computed; ranked one by one where that is asked for by name.
+/// Counts of bits are canonical values, and every pair's is
+/// computed; ranked one by one where that is asked for by name.
 bool takes_bit_counts(const ProblemShape& problem, const Execution& run, Proof proof) {
   return run.filter != precision_name(Precision::canonical) && proof != Proof::exhaustive &&
          sum_of(problem.metric) == Sum::bits && problem.corpus.cols <= most_counted_bytes;
@@ -173,7 +173,8 @@ double predicted_seconds(const SearchPlan& plan, const ProblemShape& problem, co
          find_instruction_set(plan.instruction_set).slowness;
 }
 
-/// Where the sample says that neither int8 nor floats exclude enough, every pair will be ranked, and the time is that of both.
+/// Where the sample says that neither int8 nor floats exclude
+/// enough, every pair will be ranked, and the time is that of both.
 void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
   const Precision first = precision_of(plan.cascade.front());
   const Sum sum = filter_sum_of(spec.metric);

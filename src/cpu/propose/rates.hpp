@@ -5,7 +5,8 @@
 
 namespace vicinal::cpu {
 
-/// It measures the multiply-adds a second of all threads at once, in tiles that stay in the first-level cache and find nothing near.
+/// It measures the multiply-adds a second of all threads at once, in
+/// tiles that stay in the first-level cache and find nothing near.
 double peak_products(const Int8Kernels& kernels, ThreadPool& thread_pool);
 double peak_products(const Kernels& kernels, ThreadPool& thread_pool);
 /// It measures the bytes a second that all threads together read from memory.

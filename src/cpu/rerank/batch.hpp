@@ -1,4 +1,5 @@
-// One batch of queries against one chunk of rows: what every stage after PREPARE reads, and the results that it adds to.
+// One batch of queries against one chunk of rows: what every
+// stage after PREPARE reads, and the results that it adds to.
 #pragma once
 #include <cstdint>
 #include <span>

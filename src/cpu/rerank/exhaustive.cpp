@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t queries_a_block = 8;  // that share a block of rows
 
-/// Writes to `index` those of the dense rows [first, first + count) that differ in a byte from the row before them. Returns how many.
+/// Writes to `index` those of the dense rows [first, first + count)
+/// that differ in a byte from the row before them. Returns how many.
 std::int64_t differing_rows(const Points& rows, std::int64_t first, std::int64_t count, std::uint32_t* index) noexcept {
   const auto* data = static_cast<const std::byte*>(rows.data) + first * rows.row_stride;
   const std::size_t bytes = static_cast<std::size_t>(rows.cols) * dtype_size(rows.dtype);
@@ -64,7 +67,7 @@ void rank_split(const SearchBatch& batch, std::int64_t split, std::int64_t begin
 }  // namespace
 
 void rank_exhaustively(const SearchBatch& batch) {
-  const std::int64_t count = batch.queries.count, pieces = (count + queries_a_block - 1) / queries_a_block;
+  const std::int64_t count = batch.queries.count, pieces = divide_up(count, queries_a_block);
   batch.thread_pool.for_each(batch.splits * pieces, [&](std::int64_t piece, int thread) {
     const std::int64_t begin = piece % pieces * queries_a_block;
     rank_split(batch, piece / pieces, begin, std::min(count, begin + queries_a_block), thread);

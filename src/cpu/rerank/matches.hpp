@@ -35,7 +35,8 @@ struct OutputCursor {
 /// Matches collects the entries within the radius.
 class Matches {
  public:
-  /// radius: folded key of the farthest match. cursor: where matches are written; null while that is not known, and they are kept.
+  /// radius: folded key of the farthest match. cursor: where matches
+  /// are written; null while that is not known, and they are kept.
   void start(double radius, MatchBudget& budget, OutputCursor* cursor) noexcept;
   void take(std::span<const Entry> entries);
   std::int64_t count() const noexcept { return count_; }

@@ -38,7 +38,8 @@ class Output {
   Stats& stats_;
 };
 
-/// Counts the distances of one query that underflowed: entries whose key is nothing, or subnormal, though the distance is not.
+/// Counts the distances of one query that underflowed: entries
+/// whose key is nothing, or subnormal, though the distance is not.
 class UnderflowCount {
  public:
   UnderflowCount(const SearchBatch& batch, std::int64_t query, int thread)

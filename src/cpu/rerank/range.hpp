@@ -1,5 +1,5 @@
-// How a range search keeps and hands over what it found. Filter and rerank are those of every search; here the threshold
-// never moves and nothing is dropped for being too far down a list.
+// How a range search keeps and hands over what it found. Filter and rerank are those of every search; here the
+// threshold never moves and nothing is dropped for being too far down a list.
 #pragma once
 #include <span>
 #include <vector>

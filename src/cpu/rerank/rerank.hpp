@@ -16,7 +16,8 @@ inline constexpr std::int64_t gather_block = 32;  // the same when rows must be 
 
 inline constexpr std::int64_t most_sorted = 64;  // entries of a pool that may be kept in order
 
-/// A Pool keeps the best entries seen so far. Its memory, for `capacity` > k entries, belongs to the session; it is trimmed when full.
+/// A Pool keeps the best entries seen so far. Its memory, for `capacity`
+/// > k entries, belongs to the session; it is trimmed when full.
 struct Pool {
   Entry* entries = nullptr;
   std::int64_t count = 0, k = 0, capacity = 0;

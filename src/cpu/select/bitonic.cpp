@@ -1,10 +1,11 @@
-// Truncated bitonic sort (TBiS, section III): lists of K, the power of two from k on, are sorted by bitonic networks, one up, one
-// down; the smaller of each pair of entries of two such lists are the K smallest of both, a bitonic sequence that one merge sorts.
-// The order of comparisons depends on n and k alone.
+// Truncated bitonic sort (TBiS, section III): lists of K, the power of two from k on, are sorted by bitonic networks,
+// one up, one down; the smaller of each pair of entries of two such lists are the K smallest of both, a bitonic
+// sequence that one merge sorts. The order of comparisons depends on n and k alone.
 #include <algorithm>
 #include <bit>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "cpu/select/truncated.hpp"
 
 namespace vicinal::cpu {
@@ -33,8 +34,7 @@ void sort_bitonic(Ranked<Key>* list, std::int64_t length, bool up) {
 template <class Key>
 void bitonic(const Key* keys, std::int64_t count, std::int64_t k, Ranked<Key>* best) {
   const auto length = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(k)));
-  std::int64_t lists =
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>((count + length - 1) / length)));
+  std::int64_t lists = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(divide_up(count, length))));
   constexpr Ranked<Key> absent = {std::numeric_limits<Key>::max(), std::numeric_limits<std::int64_t>::max()};
   std::vector<Ranked<Key>> row(static_cast<std::size_t>(lists * length), absent);
   for (std::int64_t i = 0; i < count; ++i) row[static_cast<std::size_t>(i)] = {keys[i], i};

@@ -1,5 +1,5 @@
-// Truncated heap sort: a max-heap of the k smallest so far, whose root a smaller value replaces; at the end the heap is sorted
-// in place. n log k steps.
+// Truncated heap sort: a max-heap of the k smallest so far, whose root a smaller value replaces; at the end the heap is
+// sorted in place. n log k steps.
 #include <utility>
 
 #include "cpu/select/truncated.hpp"

@@ -1,5 +1,5 @@
-// Truncated insertion sort: a sorted list of the k smallest so far. A value that is smaller than the last one moves into its
-// place, and the last one leaves. n k steps at worst, few when large values come late.
+// Truncated insertion sort: a sorted list of the k smallest so far. A value that is smaller than the last one moves
+// into its place, and the last one leaves. n k steps at worst, few when large values come late.
 #include "cpu/select/truncated.hpp"
 
 namespace vicinal::cpu {

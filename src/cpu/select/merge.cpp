@@ -1,5 +1,5 @@
-// Truncated merge sort: lists of one value are merged in pairs, and no list grows beyond k: what lies beyond is dropped, so
-// that from length k on every round halves what is left. n log k steps.
+// Truncated merge sort: lists of one value are merged in pairs, and no list grows beyond k: what lies beyond is
+// dropped, so that from length k on every round halves what is left. n log k steps.
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Truncated quick sort: after each partition the side that cannot hold one of the k smallest is dropped. The pivot is the
-// median of three places drawn from a hash, so that no order of the input is a bad one.
+// Truncated quick sort: after each partition the side that cannot hold one of the k smallest is dropped. The pivot is
+// the median of three places drawn from a hash, so that no order of the input is a bad one.
 #include <utility>
 #include <vector>
 

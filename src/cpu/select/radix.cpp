@@ -1,5 +1,5 @@
-// Truncated radix sort: values are dealt by their most significant byte, and only the bytes up to that of the k-th smallest are
-// dealt further. Dealing keeps the order of positions, so ties need no care.
+// Truncated radix sort: values are dealt by their most significant byte, and only the bytes up to that of the k-th
+// smallest are dealt further. Dealing keeps the order of positions, so ties need no care.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t short_bucket = 32;
 
-/// The k smallest of row[0..count), which stands in the order of positions, to best in order; bytes above `shift` are equal.
+/// The k smallest of row[0..count), which stands in the order of
+/// positions, to best in order; bytes above `shift` are equal.
 template <class Key>
 void deal(std::vector<Ranked<Key>> row, std::int64_t k, int shift, Ranked<Key>* best) {
   const auto count = static_cast<std::int64_t>(row.size());

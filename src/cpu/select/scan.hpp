@@ -11,7 +11,8 @@ namespace vicinal::cpu {
 inline constexpr std::int64_t scan_block_bytes = 256;
 inline constexpr std::int64_t scan_block = 256;  // most values of a block
 
-/// Hits are the values whose ordered key (select/ordered.hpp) is at most `threshold`, never a NaN: their bits and positions, in order.
+/// Hits are the values whose ordered key (select/ordered.hpp) is at
+/// most `threshold`, never a NaN: their bits and positions, in order.
 struct ScanArgs {
   const void* values;       // adjacent and aligned to their size
   std::int64_t count;       // below 2^32

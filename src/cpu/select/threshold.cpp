@@ -1,6 +1,7 @@
-// Our own selection on the CPU: one pass that reads memory at the speed of memory. A threshold estimated from a sample of the row lets
-// only a few times k values through; when many have come the k-th smallest of them becomes the threshold, exactly. An estimate that was too
-// low shows (fewer than k came) and costs a second pass without one. docs/design/0012-threshold-selection.md.
+// Our own selection on the CPU: one pass that reads memory at the speed of memory. A threshold estimated from a sample
+// of the row lets only a few times k values through; when many have come the k-th smallest of them becomes the
+// threshold, exactly. An estimate that was too low shows (fewer than k came) and costs a second pass without one.
+// docs/design/0012-threshold-selection.md.
 #include "cpu/select/threshold.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/nth.hpp"
 #include "core/parallel.hpp"
 #include "cpu/select/output.hpp"
@@ -277,7 +279,7 @@ void select_rows(const SelectProblem& problem, const Scans& scans, ThreadPool& t
   const std::int64_t rows = problem.values.rows, cols = problem.values.cols;
   const std::int64_t together =
       std::clamp<std::int64_t>((piece >> 3) / cols, 1, std::max<std::int64_t>(rows / (4 * thread_pool.threads()), 1));
-  thread_pool.for_each((rows + together - 1) / together, [&](std::int64_t index, int worker) {
+  thread_pool.for_each(divide_up(rows, together), [&](std::int64_t index, int worker) {
     auto& selector = selectors[static_cast<std::size_t>(worker)];
     if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
     const std::int64_t first = index * together, last = std::min(rows, first + together);

@@ -1,5 +1,6 @@
-// The seven truncated sorts of Sismanis, Pitsianis and Sun (2012), section II, one file each: plain, readable siblings of
-// threshold.cpp. Each takes the ordered keys of a row (select/ordered.hpp) and leaves its k smallest by (key, position).
+// The seven truncated sorts of Sismanis, Pitsianis and Sun (2012), section II, one
+// file each: plain, readable siblings of threshold.cpp. Each takes the ordered
+// keys of a row (select/ordered.hpp) and leaves its k smallest by (key, position).
 #pragma once
 #include <cstdint>
 

@@ -1,11 +1,12 @@
-// The corpus as the bit-parallel kernels take it (myers.hpp): blocks of words of neighbouring lengths, and what a worker makes of one
-// when a group of queries comes to it: the masks of its lanes, or the windows of a band.
+// The corpus as the bit-parallel kernels take it (myers.hpp): blocks of words of neighbouring lengths, and what a
+// worker makes of one when a group of queries comes to it: the masks of its lanes, or the windows of a band.
 #pragma once
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/strings.hpp"
 #include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
@@ -18,7 +19,7 @@ inline constexpr std::int64_t most_mask_bytes = std::int64_t{8}
                                                 << 20;  // beyond, a block of long words is a single word
 
 inline std::int64_t strips_of(std::int64_t length) {
-  return std::max<std::int64_t>(1, (length + strip_letters - 1) / strip_letters);
+  return std::max<std::int64_t>(1, divide_up(length, strip_letters));
 }
 
 /// Bits of the narrowest lane for a word, and what words of one block share: width and strips.

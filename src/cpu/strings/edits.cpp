@@ -1,6 +1,7 @@
-// Edits between a group of queries and the corpus. Words of neighbouring lengths make blocks (blocks.hpp); a block's masks are
-// built once for all queries of the group. Blocks come in the order in which their lengths leave those of the group, and a query
-// skips a block whose lengths alone are too many edits away from its own, so most of the corpus is never looked at.
+// Edits between a group of queries and the corpus. Words of neighbouring lengths make blocks
+// (blocks.hpp); a block's masks are built once for all queries of the group. Blocks come in the
+// order in which their lengths leave those of the group, and a query skips a block whose lengths
+// alone are too many edits away from its own, so most of the corpus is never looked at.
 #include <algorithm>
 
 #include "core/string_metric.hpp"
@@ -152,7 +153,8 @@ class EditScanner final : public Scanner {
     return take(query, block, hits, -1);
   }
 
-  /// Where everything is still wanted, a small number of edits is tried first: similar texts then cost their length, not its square.
+  /// Where everything is still wanted, a small number of edits is tried
+  /// first: similar texts then cost their length, not its square.
   std::int64_t by_strips(Query& query, const Block& block, const WordBlock& words, Masks& masks) {
     std::int64_t taken = 0, done = -1;
     for (std::int64_t limit = block.strips < strips_to_speculate ? INT64_MAX : strip_letters;;

@@ -1,5 +1,5 @@
-// hamming of strings: positions at which two strings of one length differ. A query gives up on a string once it differs at
-// more positions than are wanted.
+// hamming of strings: positions at which two strings of one length differ. A query gives up on a string once it differs
+// at more positions than are wanted.
 #include <algorithm>
 
 #include "core/string_metric.hpp"

@@ -1,5 +1,6 @@
-// jaccard: 1 - (tokens in both) / (tokens in either) of the sets of tokens, 0 for two empty sets. An inverted index lists the rows
-// of each token; a query counts the rows on the lists of its own tokens, so rows that share nothing with it cost nothing.
+// jaccard: 1 - (tokens in both) / (tokens in either) of the sets of tokens, 0 for two
+// empty sets. An inverted index lists the rows of each token; a query counts the rows
+// on the lists of its own tokens, so rows that share nothing with it cost nothing.
 #include <algorithm>
 #include <unordered_map>
 

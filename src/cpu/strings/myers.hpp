@@ -1,7 +1,8 @@
-// Edit distances of one query to many words at once, the bit-parallel dynamic programme of Myers (1999) in the form of Hyyro
-// (2003): a lane holds a column of one word's matrix as vertical differences, a bit a letter, and every letter of the query
-// advances all lanes by a few instructions. Words of up to 8, 16, 32 or 64 letters have lanes of that width, longer ones strips of
-// 64. One table an instruction set; distances are integers, so all give equal bits. myers_plain.cpp is the slow, obvious reference.
+// Edit distances of one query to many words at once, the bit-parallel dynamic programme of Myers (1999) in the form of
+// Hyyro (2003): a lane holds a column of one word's matrix as vertical differences, a bit a letter, and every letter of
+// the query advances all lanes by a few instructions. Words of up to 8, 16, 32 or 64 letters have lanes of that width,
+// longer ones strips of 64. One table an instruction set; distances are integers, so all give equal bits.
+// myers_plain.cpp is the slow, obvious reference.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace vicinal::cpu {
 
 inline constexpr int most_lanes = 128;
 
-/// A block of words and where their letters are: mask(symbol) has bit i of a lane set where letter i of its word is the symbol.
-/// Rows of masks are [strips][block bytes] each; row 0 is of symbols that no word has, and holds zeros.
+/// A block of words and where their letters are: mask(symbol) has bit i of a lane set where letter i of its word is the
+/// symbol. Rows of masks are [strips][block bytes] each; row 0 is of symbols that no word has, and holds zeros.
 struct WordBlock {
   const std::byte* masks;
   const std::byte* lengths;  // [block bytes]: of the last strip, bits of letters that exist
@@ -40,8 +41,9 @@ struct MyersArgs {
 };
 using MyersFn = void (*)(const MyersArgs&);
 
-/// Several strips: letters [from, to) of the query, so that a caller can stop between calls. Only the strips that a distance
-/// within the limit can pass through are advanced (Ukkonen's band); what they say beyond the limit is too much.
+/// Several strips: letters [from, to) of the query, so that a caller can stop
+/// between calls. Only the strips that a distance within the limit can pass through
+/// are advanced (Ukkonen's band); what they say beyond the limit is too much.
 struct StripsArgs {
   const WordBlock* block;
   const std::uint32_t* query;
@@ -55,8 +57,9 @@ struct StripsArgs {
 /// False: no word is within the limit, and hits is empty.
 using StripsFn = bool (*)(const StripsArgs&);
 
-/// A band of 16 diagonals in lanes of 16 bits, for words of one length, however long, and limits of at most 15 (Hyyro 2003): the lanes
-/// follow the diagonal down, so masks are windows of 16 letters, one for every letter that a window may begin with.
+/// A band of 16 diagonals in lanes of 16 bits, for words of one length, however long,
+/// and limits of at most 15 (Hyyro 2003): the lanes follow the diagonal down, so masks
+/// are windows of 16 letters, one for every letter that a window may begin with.
 inline constexpr int band_bits = 16;
 struct BandArgs {
   const std::byte* windows;  // [symbol][first letter + 15][block bytes]; symbol 0 has zeros

@@ -1,6 +1,6 @@
-// AVX-512 (F, BW): two vectors of 64 bytes a block, so 128 words of up to 8 letters, 64 of 16, 32 of 32, 16 of 64. Three-way
-// logic makes a letter of the query eleven instructions for all of them. Internal linkage throughout, for the reason given
-// in float_avx512.cpp.
+// AVX-512 (F, BW): two vectors of 64 bytes a block, so 128 words of up to 8 letters, 64 of 16, 32 of 32, 16 of 64.
+// Three-way logic makes a letter of the query eleven instructions for all of them. Internal linkage throughout, for the
+// reason given in float_avx512.cpp.
 #include "cpu/strings/myers.hpp"
 
 #if defined(__x86_64__)

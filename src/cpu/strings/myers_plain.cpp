@@ -1,5 +1,5 @@
-// The reference in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long that the masks
-// of several would not fit a cache.
+// The reference in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long
+// that the masks of several would not fit a cache.
 #include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/strings/myers.hpp"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/strings/scanner.hpp"
@@ -23,15 +24,13 @@ const StringMetric& find_metric(Metric metric) {
   fail(ErrorCode::internal, cat("no search of strings by ", metric_info(metric).name));
 }
 
-std::int64_t pieces(std::int64_t of, std::int64_t size) { return (of + size - 1) / size; }
-
 class StringSearch {
  public:
   StringSearch(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer, ThreadPool& thread_pool)
       : spec_(spec), answer_(answer), thread_pool_(thread_pool),
         scanner_(find_metric(spec.metric).open(spec, find_instruction_set(plan.instruction_set).myers, thread_pool)),
         begin_(spec.first_query), end_(spec.query_end()), size_(plan.query_block),
-        groups_(pieces(end_ - begin_, size_)), parts_(plan.row_splits) {}
+        groups_(divide_up(end_ - begin_, size_)), parts_(plan.row_splits) {}
 
   ScanCounts run() {
     if (parts_ == 1) {
@@ -98,12 +97,13 @@ class StringSearch {
 
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) {
   const std::int64_t queries = std::max<std::int64_t>(sizes.queries, 1);
-  // What one query can hold while it is searched; of a range, a thousandth of the corpus: more is the result's, which is not counted.
+  // What one query can hold while it is searched; of a range, a
+  // thousandth of the corpus: more is the result's, which is not counted.
   const std::int64_t pool = StringPool::most_bytes(range ? sizes.rows / 1000 : k);
   const std::int64_t room = std::clamp<std::int64_t>(group_bytes / pool, 1, largest_group);
   plan.query_block = std::min(
-      room, std::clamp(pieces(queries, 2 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
-  const std::int64_t groups = pieces(queries, plan.query_block);
+      room, std::clamp(divide_up(queries, 2 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
+  const std::int64_t groups = divide_up(queries, plan.query_block);
   plan.row_splits = groups >= plan.threads ? 1 : 2 * static_cast<std::int64_t>(plan.threads);
   plan.query_batch = queries;
   plan.corpus_chunk = sizes.rows;

@@ -46,7 +46,8 @@ bool any_architecture(std::string_view list, const Holds& holds) {
 inline bool has_code(std::string_view list, int capability) {
   return any_architecture(list, [&](const Architecture& one) { return one.runs(capability); });
 }
-/// Whether some of that code is for the architecture `name` with its letter ("90a"), whose instructions no other one's compiler has.
+/// Whether some of that code is for the architecture `name` with its
+/// letter ("90a"), whose instructions no other one's compiler has.
 inline bool has_code_of(std::string_view name, std::string_view list, int capability) {
   return any_architecture(list, [&](const Architecture& one) { return one.name == name && one.runs(capability); });
 }

@@ -1,5 +1,5 @@
-// Answers of the CUDA runtime as errors of vicinal. The runtime remembers the last one; it is cleared here, so that neither our
-// next launch nor the caller's own code finds it.
+// Answers of the CUDA runtime as errors of vicinal. The runtime remembers the last one; it is cleared here, so that
+// neither our next launch nor the caller's own code finds it.
 #pragma once
 #include <cuda_runtime_api.h>
 

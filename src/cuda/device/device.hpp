@@ -1,5 +1,5 @@
-// What the host's parts of searches are written over: a device, which is the runtime (cuda/device/runtime.hpp) or the emulator
-// (tests/unit/cuda/emulated_device.hpp), and memory of it that is given back by itself.
+// What the host's parts of searches are written over: a device, which is the runtime (cuda/device/runtime.hpp) or the
+// emulator (tests/unit/cuda/emulated_device.hpp), and memory of it that is given back by itself.
 #pragma once
 #include <algorithm>
 #include <concepts>
@@ -19,7 +19,8 @@ concept DeviceRuntime = requires(D& device, void* memory, const void* from, std:
   device.launch();  // (blocks, threads, shared bytes, kernel, its one argument)
 };
 
-/// An array on the device, which is made when it is needed and again when it is too small; its elements are not kept then.
+/// An array on the device, which is made when it is needed and
+/// again when it is too small; its elements are not kept then.
 template <class T, class Device>
 class DeviceBuffer {
   static_assert(DeviceRuntime<Device>, "a device takes and gives memory, copies, clears, launches and waits");

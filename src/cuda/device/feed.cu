@@ -1,4 +1,5 @@
-// FEED: see feed.hpp. Each thread has pieces of pinned memory in turns, so that it fills one while the device takes another.
+// FEED: see feed.hpp. Each thread has pieces of pinned memory in
+// turns, so that it fills one while the device takes another.
 #include "cuda/device/feed.hpp"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ constexpr const char* feeding = "feeding rows to the device";
 
 }  // namespace
 
-/// The pieces of one thread, in turns. Where the system pins no memory they are ordinary, and the driver copies once more.
+/// The pieces of one thread, in turns. Where the system pins no
+/// memory they are ordinary, and the driver copies once more.
 class Feed::Pieces {
  public:
   ~Pieces() {
@@ -134,7 +136,8 @@ void Feed::destroy(const Transfer& transfer) {
   cudaEventDestroy(transfer.there);
 }
 
-/// The next piece of the first transfer that has one; false where there is none now, or the feed is let go and no search would read it.
+/// The next piece of the first transfer that has one; false where there
+/// is none now, or the feed is let go and no search would read it.
 bool Feed::take(Transfer*& transfer, std::int64_t& begin, std::int64_t& end) {
   const std::lock_guard lock(mutex_);
   if (stopped_) return false;

@@ -1,6 +1,6 @@
-// FEED: rows of the host's memory on their way to the device while it works. Threads of the host copy pieces of them into pinned memory, from
-// which the device's copy engine takes them: a copy from pageable memory goes through one buffer of the driver's and one thread, at 8 GB/s
-// where the bus brings 55 (docs/design/0027).
+// FEED: rows of the host's memory on their way to the device while it works. Threads of the host copy pieces of them
+// into pinned memory, from which the device's copy engine takes them: a copy from pageable memory goes through one
+// buffer of the driver's and one thread, at 8 GB/s where the bus brings 55 (docs/design/0027).
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -18,25 +18,27 @@
 
 namespace vicinal::cuda {
 
-/// A Feed carries out transfers one after the other, on a stream and threads of its own, for one search. Its calls come from one thread.
+/// A Feed carries out transfers one after the other, on a stream and
+/// threads of its own, for one search. Its calls come from one thread.
 class Feed {
  public:
   /// Transfers of fewer bytes are not worth threads.
   static constexpr std::int64_t least_bytes = std::int64_t{8} << 20;
   static constexpr int most_threads = 12;
 
-  /// threads: at most so many copy; the system may start fewer, and where it starts none the caller's own thread copies.
+  /// threads: at most so many copy; the system may start fewer,
+  /// and where it starts none the caller's own thread copies.
   Feed(int ordinal, int threads);
   /// It drops transfers that were begun and not ended, and returns when the device writes nowhere any more.
   ~Feed();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
-  /// It begins to bring rows to `to`, dense, once the work that is queued on `stream` so far has run. The table must stay until end().
-  /// Returns the transfer's number.
+  /// It begins to bring rows to `to`, dense, once the work that is queued on `stream` so far has run. The table must
+  /// stay until end(). Returns the transfer's number.
   std::uint64_t begin(std::byte* to, const HostTable& table, std::int64_t rows, std::int64_t cols, cudaStream_t stream);
-  /// It lets the work that is queued on `stream` from now on wait for the transfer; returns when all pieces of that are queued. Throws what
-  /// ended the transfer.
+  /// It lets the work that is queued on `stream` from now on wait for the transfer; returns when all pieces of that are
+  /// queued. Throws what ended the transfer.
   void end(std::uint64_t transfer, cudaStream_t stream);
 
  private:

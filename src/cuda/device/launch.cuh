@@ -1,4 +1,5 @@
-// How every .cu file launches a kernel, which takes one struct: on the call's stream, and an Error where the runtime refuses.
+// How every .cu file launches a kernel, which takes one struct:
+// on the call's stream, and an Error where the runtime refuses.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -18,8 +19,8 @@ struct KernelFacts {
   bool waits = false;  // its code can wait for the kernel before it (wait_for_earlier): else it must not start early
 };
 
-/// The facts of a kernel on this thread's device, which is asked to allow `shared` bytes where it does not yet. Without that a kernel's static and dynamic
-/// shared memory have 48 KiB together.
+/// The facts of a kernel on this thread's device, which is asked to allow `shared` bytes where it does not yet. Without
+/// that a kernel's static and dynamic shared memory have 48 KiB together.
 inline KernelFacts kernel_facts(const void* kernel, std::int64_t shared) {
   constexpr std::int64_t unasked = 48 << 10;
   static std::mutex mutex;

@@ -1,5 +1,6 @@
-// LOAD: see load.hpp. Rows whose elements lie side by side are copied as they are; others are packed in pieces. The copies are
-// not overlapped with selection: the bus should be some fifty times slower than a selection reads, so there is little to gain.
+// LOAD: see load.hpp. Rows whose elements lie side by side are copied as they are;
+// others are packed in pieces. The copies are not overlapped with selection: the bus
+// should be some fifty times slower than a selection reads, so there is little to gain.
 #include "cuda/device/load.hpp"
 
 #include <algorithm>

@@ -20,7 +20,8 @@ inline bool is_plain(const HostTable& table, std::int64_t cols) {
   return !table.byte_swapped && (table.col_stride == table.item_size || cols == 1);
 }
 
-/// Elements [begin, end) of the rows, which have `cols` each, side by side and in the machine's byte order. Their addresses need no alignment.
+/// Elements [begin, end) of the rows, which have `cols` each, side by side
+/// and in the machine's byte order. Their addresses need no alignment.
 void pack_items(std::byte* to, const HostTable& table, std::int64_t cols, std::int64_t begin, std::int64_t end);
 
 /// Rows [first, first + rows) to `to`, dense, in the stream's order. The table must stay until the stream has run.

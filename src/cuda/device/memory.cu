@@ -1,5 +1,5 @@
-// Device memory: see memory.hpp. The driver's stream-ordered pools do the caching; a pool of our own leaves the process's
-// default pool, which others tune, alone.
+// Device memory: see memory.hpp. The driver's stream-ordered pools do the caching; a pool of our own leaves the
+// process's default pool, which others tune, alone.
 #include "cuda/device/memory.hpp"
 
 #include <cuda.h>
@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint64_t ready_share = 8;  // of the device's memory, which takes 1 ms a GiB to map
 constexpr std::int64_t least_kept = std::int64_t{1} << 30, most_beside = std::int64_t{1} << 30;
 
-/// The driver's functions for contexts, which the runtime has no words for. It finds them, since we are not linked to the driver.
+/// The driver's functions for contexts, which the runtime has no
+/// words for. It finds them, since we are not linked to the driver.
 struct Contexts {
   CUresult (*get)(CUcontext*) = nullptr;
   CUresult (*set)(CUcontext) = nullptr;
@@ -110,13 +111,14 @@ Pool::Call::~Call() {
   if (--pool_.calls_ > 0) return;
   try {
     const OnDevice here(pool_.ordinal_);
-    // Memory in use, of prepared corpora, counts as reserved for the driver. Who keeps one is about to search again: then a call's memory stays,
-    // up to what calls count on.
+    // Memory in use, of prepared corpora, counts as reserved for the driver. Who keeps one is about to search again:
+    // then a call's memory stays, up to what calls count on.
     const std::int64_t used = pool_.get(cudaMemPoolAttrUsedMemCurrent),
                        most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh)),
                        limit = used > 0 ? std::max(pool_.ready_, most_kept) : most_kept;
     const std::int64_t taken = std::clamp(most - std::max(used, pool_.before_), least_kept, limit), keep = used + taken;
-    // Pieces of other sizes lie beside each other, so that a call reserves some more than it uses; were that given back, each would map it anew.
+    // Pieces of other sizes lie beside each other, so that a call reserves some more than it uses; were that given
+    // back, each would map it anew.
     const std::int64_t beside = std::min(taken / 4, used > 0 ? most_beside : limit - taken);
     pool_.before_ = used;
     if (pool_.get(cudaMemPoolAttrReservedMemCurrent) <= keep + beside) return;
@@ -143,8 +145,8 @@ void* Pool::take(std::int64_t bytes, cudaStream_t stream) {
   const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
   cudaError_t status = cudaMallocFromPoolAsync(&memory, size, pool_, stream);
   if (status == cudaErrorMemoryAllocation) {
-    // Pieces given back are unused only when their stream comes to it; then whatever is unused goes back to the driver. Other streams
-    // are not waited for: they may be other libraries', and work for long.
+    // Pieces given back are unused only when their stream comes to it; then whatever is unused goes back to the driver.
+    // Other streams are not waited for: they may be other libraries', and work for long.
     cudaGetLastError();
     check(cudaStreamSynchronize(stream), "waiting for memory that was given back");
     check(cudaMemPoolTrimTo(pool_, 0), "emptying a memory pool");

@@ -11,8 +11,8 @@ struct CUctx_st;  // of the driver's interface: what a CUcontext points to
 
 namespace vicinal::cuda {
 
-/// Makes a device current for a while, in its primary context, in which all that is ours lives: another context of the same device,
-/// or a green one, is set aside too. The thread's own choice comes back.
+/// Makes a device current for a while, in its primary context, in which all that is ours lives: another context of the
+/// same device, or a green one, is set aside too. The thread's own choice comes back.
 class OnDevice {
  public:
   explicit OnDevice(int ordinal);
@@ -25,19 +25,21 @@ class OnDevice {
   CUctx_st* context_ = nullptr;  // null: that of `before_`
 };
 
-/// The memory that vicinal holds on one device, which must be current. During a call nothing goes back to the driver, unless it is
-/// short. Between calls some is kept, so that calls in a loop ask the driver for nothing (docs/design/0026).
+/// The memory that vicinal holds on one device, which must be current. During a
+/// call nothing goes back to the driver, unless it is short. Between calls some is
+/// kept, so that calls in a loop ask the driver for nothing (docs/design/0026).
 class Pool {
  public:
   static constexpr std::int64_t most_kept = std::int64_t{4} << 30;  // between calls, where no corpus is kept
 
   explicit Pool(int ordinal);
-  ~Pool() =
-      default;  // the driver takes it back at the end of the process; before that its order among other statics is unknown
+  // The driver takes it back at the end of the process; before that its order among other statics is unknown.
+  ~Pool() = default;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Usable by work queued on `stream` from now on; null when the device has no such piece left, also after the pool was emptied.
+  /// Usable by work queued on `stream` from now on; null when the
+  /// device has no such piece left, also after the pool was emptied.
   void* take(std::int64_t bytes, cudaStream_t stream);
   /// Free for others once what is queued on `stream` so far has run.
   void give(void* memory, cudaStream_t stream) noexcept;
@@ -51,12 +53,14 @@ class Pool {
   };
   Use use();
 
-  /// A call that takes memory, from its first piece until it has given back the last one. When the last of several ends, what is unused
-  /// goes back to the driver, but for 1 GiB, or what was in use in between where that was more, of up to 4 GiB; of up to ready_bytes() while
-  /// something is kept there, which is going to be searched again. A quarter more may stay, of up to 1 GiB, for pieces that did not fit into each other.
+  /// A call that takes memory, from its first piece until it has given back the last one. When the last of several
+  /// ends, what is unused goes back to the driver, but for 1 GiB, or what was in use in between where that was more, of
+  /// up to 4 GiB; of up to ready_bytes() while something is kept there, which is going to be searched again. A quarter
+  /// more may stay, of up to 1 GiB, for pieces that did not fit into each other.
   class Call {
    public:
-    /// waited: the stream that the pieces were given back on, on which nothing else is left to run; nothing where work may still be queued.
+    /// waited: the stream that the pieces were given back on, on which
+    /// nothing else is left to run; nothing where work may still be queued.
     explicit Call(Pool& pool, std::optional<cudaStream_t> waited = {}) noexcept;
     ~Call();
     Call(const Call&) = delete;
@@ -101,8 +105,8 @@ class Block {
   void* data_ = nullptr;
 };
 
-/// Ordinal of the device whose kernels reach the memory without a copy; -1: it is the host's. `any_device` is the answer for
-/// managed memory, which is everywhere.
+/// Ordinal of the device whose kernels reach the memory without a copy; -1: it is the host's. `any_device` is the
+/// answer for managed memory, which is everywhere.
 int device_of(const void* memory, int any_device);
 
 }  // namespace vicinal::cuda

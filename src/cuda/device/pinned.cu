@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/memory.hpp"
 
@@ -84,7 +85,7 @@ void give_pinned(std::byte* piece) noexcept { spare().give(piece); }
 std::int64_t release_pinned() { return spare().release(); }
 
 void fetch(int ordinal, std::byte* to, const std::byte* from, std::int64_t bytes, ThreadPool& thread_pool) {
-  const std::int64_t pieces = (bytes + pinned_piece_bytes - 1) / pinned_piece_bytes;
+  const std::int64_t pieces = divide_up(bytes, pinned_piece_bytes);
   std::atomic<std::int64_t> next{0};
   thread_pool.for_each(
       std::min<std::int64_t>({pieces, fetching_threads, thread_pool.threads()}), [&](std::int64_t, int) {

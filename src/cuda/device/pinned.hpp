@@ -1,4 +1,5 @@
-// PINNED: pieces of pinned memory between the device and the host's ordinary memory, which the process keeps: to pin one takes longer than to fill it.
+// PINNED: pieces of pinned memory between the device and the host's ordinary memory, which the process keeps: to pin
+// one takes longer than to fill it.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -22,8 +23,9 @@ std::int64_t release_pinned();
 /// Results of fewer bytes are not worth threads.
 inline constexpr std::int64_t least_fetched = std::int64_t{4} << 20;
 
-/// It brings memory of the device to ordinary memory of the host, and returns when it is there: threads take it piece by piece through pinned memory. One thread alone,
-/// as the driver has, writes some 2 to 4 GB a second to pages that were never touched. What writes `from` is done.
+/// It brings memory of the device to ordinary memory of the host, and returns when it is there: threads take it piece
+/// by piece through pinned memory. One thread alone, as the driver has, writes some 2 to 4 GB a second to pages that
+/// were never touched. What writes `from` is done.
 void fetch(int ordinal, std::byte* to, const std::byte* from, std::int64_t bytes, ThreadPool& thread_pool);
 
 }  // namespace vicinal::cuda

@@ -1,6 +1,6 @@
-// Warp-wide and block-wide primitives that all kernels are written in. Blocks are one-dimensional, of whole warps; every primitive that
-// sums or shuffles is called by all 32 lanes, or by all threads where its name says block.
-// A host compiler reads the same source through the emulator, tests/simt.
+// Warp-wide and block-wide primitives that all kernels are written in. Blocks are one-dimensional, of whole warps;
+// every primitive that sums or shuffles is called by all 32 lanes, or by all threads where its name says block. A host
+// compiler reads the same source through the emulator, tests/simt.
 #pragma once
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
@@ -19,8 +19,9 @@ __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.
 __device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ __forceinline__ int thread_count() { return static_cast<int>(blockDim.x); }
 
-/// Nothing; in a build with VICINAL_CUDA_DELAYS (cmake/cuda.cmake) one in eight of these waits for up to 4 us, at places where warps hand something to one another:
-/// who comes first there changes from run to run, and answers must not.
+/// Nothing; in a build with VICINAL_CUDA_DELAYS (cmake/cuda.cmake) one in eight of
+/// these waits for up to 4 us, at places where warps hand something to one
+/// another: who comes first there changes from run to run, and answers must not.
 __device__ __forceinline__ void random_delay() {
 #if defined(VICINAL_CUDA_DELAYS) && defined(__CUDA_ARCH__)
   unsigned drawn =
@@ -31,8 +32,8 @@ __device__ __forceinline__ void random_delay() {
 #endif
 }
 
-/// Between two kernels of which the second was queued by launch.next(): the first lets it start before its own end, and the second
-/// waits for that end, and for what was written, here.
+/// Between two kernels of which the second was queued by launch.next(): the first lets it start before its own end, and
+/// the second waits for that end, and for what was written, here.
 __device__ __forceinline__ void let_next_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   random_delay();
@@ -46,8 +47,8 @@ __device__ __forceinline__ void wait_for_earlier() {
 #endif
 }
 
-/// A kernel before one that takes all of a multiprocessor, or a single block: those are spread as evenly when they come early, where small blocks would
-/// crowd on the multiprocessors that are free first.
+/// A kernel before one that takes all of a multiprocessor, or a single block: those are spread as evenly when they come
+/// early, where small blocks would crowd on the multiprocessors that are free first.
 __device__ __forceinline__ void go_between() {
   let_next_start();
   wait_for_earlier();
@@ -92,8 +93,8 @@ __device__ __forceinline__ T warp_sum_before(T value, T& total) {
   return sum - value;
 }
 
-/// Sum of what the warps below this one bring; `total` is of the whole block. `scratch` is shared memory for a value a warp; it
-/// may be used again after the next barrier.
+/// Sum of what the warps below this one bring; `total` is of the whole block. `scratch` is shared memory for a value a
+/// warp; it may be used again after the next barrier.
 template <class T>
 __device__ __forceinline__ T warps_before(T of_warp, T& total, T* scratch) {
   if (lane_index() == 0) scratch[warp_index()] = of_warp;
@@ -115,8 +116,8 @@ __device__ __forceinline__ T block_sum_before(T value, T& total, T* scratch) {
   return sum + warps_before(of_warp, total, scratch);
 }
 
-/// How many of the first `diagonal` words of the merged lists come from a[0, a_count); the rest are of b. Of equal words those
-/// of a come first.
+/// How many of the first `diagonal` words of the merged lists come from
+/// a[0, a_count); the rest are of b. Of equal words those of a come first.
 template <class T, class Index>
 __device__ __forceinline__ Index merge_path(const T* a, Index a_count, const T* b, Index b_count, Index diagonal) {
   Index low = diagonal > b_count ? diagonal - b_count : 0;

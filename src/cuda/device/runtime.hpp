@@ -1,5 +1,6 @@
-// The runtime that the host's parts of searches are written for (search/session.hpp, strings/search.hpp, permutation/search.hpp): memory of
-// the pool, copies and launches on a stream of the calling thread's own. tests/unit/cuda has its twin for the emulator.
+// The runtime that the host's parts of searches are written for (search/session.hpp, strings/search.hpp,
+// permutation/search.hpp): memory of the pool, copies and launches on a stream of the calling thread's own.
+// tests/unit/cuda has its twin for the emulator.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -28,8 +29,9 @@ struct RuntimeTexts {
 class Runtime {
  public:
   static constexpr std::int64_t small_arrays = std::int64_t{2} << 20;
-  /// carved: where it is not 0, arrays are pieces of one of so many bytes as long as it lasts, those of a few MB but of much; it goes back when the runtime
-  /// ends. A search takes a score of them, and the driver some 2 us for each to take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
+  /// carved: where it is not 0, arrays are pieces of one of so many bytes as long as it lasts, those of a few MB but of
+  /// much; it goes back when the runtime ends. A search takes a score of them, and the driver some 2 us for each to
+  /// take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
   Runtime(const DeviceContext& context, const RuntimeTexts& texts, std::int64_t carved = 0, void* after = nullptr)
       : multiprocessors(context.multiprocessors), context_(context), texts_(texts), carved_bytes_(carved) {
     if (after != nullptr) order_streams(static_cast<cudaStream_t>(after), stream_);
@@ -64,7 +66,8 @@ class Runtime {
   void give(void* memory) {
     if (carved_ == nullptr || memory < carved_ || memory >= carved_ + carved_bytes_) give_back(memory);
   }
-  /// Memory of the host that kernels read and write where it is. It takes the driver as long as a search of many queries.
+  /// Memory of the host that kernels read and write where it is.
+  /// It takes the driver as long as a search of many queries.
   std::byte* take_shared(std::int64_t bytes) {
     void* memory = nullptr;
     if (cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocPortable) != cudaSuccess) {
@@ -77,7 +80,8 @@ class Runtime {
     if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();  // a broken context: nothing is left to give back
   }
   void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
-  /// A few bytes of a search come by pinned memory, which takes the driver a third of the time; they are there after wait(), as others are.
+  /// A few bytes of a search come by pinned memory, which takes the driver
+  /// a third of the time; they are there after wait(), as others are.
   void out(void* to, const void* from, std::int64_t bytes) {
     if (carved_bytes_ == 0 || bytes > most_by_pinned || pinned_used_ + bytes > pinned_piece_bytes - most_by_pinned)
       return copy(to, from, bytes);
@@ -86,7 +90,8 @@ class Runtime {
     copy(at, from, bytes);
     due_.push_back({to, at, bytes});
   }
-  /// A few bytes of memory of the host that kernels write where it is, until the search ends; null where the system pins none. What is there counts after wait().
+  /// A few bytes of memory of the host that kernels write where it is, until the search ends; null where the system
+  /// pins none. What is there counts after wait().
   void* reached_by_both(std::int64_t bytes) {
     if (pinned_ == nullptr) pinned_ = take_pinned();
     return pinned_ != nullptr && bytes <= most_by_pinned ? pinned_ + pinned_piece_bytes - most_by_pinned : nullptr;
@@ -120,7 +125,8 @@ class Runtime {
       return fed([&](Feed& feed) { feed.end(feed.begin(to, table_of(rows), rows.rows, rows.cols, stream_), stream_); });
     copy_in(to, table_of(rows), 0, rows.rows, rows.cols, stream_);
   }
-  /// Begins to bring rows from the host, beside the launches that follow; what was launched before has run first. Returns the transfer's number.
+  /// Begins to bring rows from the host, beside the launches that follow; what was launched before has run first.
+  /// Returns the transfer's number.
   std::uint64_t begin_rows(std::byte* to, const Points& rows) {
     std::uint64_t transfer = 0;
     fed([&](Feed& feed) { transfer = feed.begin(to, table_of(rows), rows.rows, rows.cols, stream_); });
@@ -186,7 +192,8 @@ class Runtime {
   std::optional<Feed> feed_;
 };
 
-/// What is kept on a device between searches, and whose memory the driver gets back when the last of its owners lets it go, on any thread.
+/// What is kept on a device between searches, and whose memory the driver
+/// gets back when the last of its owners lets it go, on any thread.
 template <class T>
 std::shared_ptr<const T> given_back(const DeviceContext& context, std::shared_ptr<const T> kept) {
   const T* const seen = kept.get();

@@ -1,4 +1,5 @@
-// Stages of a search as ranges of NVTX, by which nsys and ncu name what they show. Without a profiler a range takes some nanoseconds.
+// Stages of a search as ranges of NVTX, by which nsys and ncu name
+// what they show. Without a profiler a range takes some nanoseconds.
 #pragma once
 #if __has_include(<nvtx3/nvToolsExt.h>)  // not where the emulator is built
 #include <nvtx3/nvToolsExt.h>

@@ -1,5 +1,5 @@
-// The order of our work beside the caller's: streams that wait for one another, streams that record a graph, and scopes that an
-// exception leaves while the device still works for them.
+// The order of our work beside the caller's: streams that wait for one another, streams that record a graph, and scopes
+// that an exception leaves while the device still works for them.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,8 +9,8 @@
 
 namespace vicinal::cuda {
 
-/// Throws Unsupported where `stream` is recording a CUDA graph: a search and a selection allocate, and a search waits for the device,
-/// none of which a graph can repeat. The recording itself stays valid.
+/// Throws Unsupported where `stream` is recording a CUDA graph: a search and a selection allocate, and a search waits
+/// for the device, none of which a graph can repeat. The recording itself stays valid.
 inline void refuse_capture(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t answer = cudaStreamIsCapturing(stream, &status);
@@ -33,8 +33,8 @@ inline void order_streams(cudaStream_t earlier, cudaStream_t later) {
   check(status, doing);
 }
 
-/// Waits for a stream when its scope is left by an exception: copies and kernels that are queued there use memory of the caller, who
-/// may free it once he has caught the exception. To be made and destroyed on one thread.
+/// Waits for a stream when its scope is left by an exception: copies and kernels that are queued there use memory of
+/// the caller, who may free it once he has caught the exception. To be made and destroyed on one thread.
 class Drain {
  public:
   /// waits: false where the caller has a stream of his own for the order.

@@ -1,11 +1,13 @@
-// The largest scores of both sides of pairs of images, on tensor cores by mma.sync: a block takes 128 queries of one image past all tiles of 128 rows of
-// the other. What costs is the arithmetic after the products, so no second best is kept: of each row the largest score in small groups of the other side, the
-// largest of all groups and the next. The second best of all is that next one, or in the group of the best, where decide.cuh looks for it, of the few rows for
-// which it can matter.
+// The largest scores of both sides of pairs of images, on tensor cores by mma.sync: a block takes 128
+// queries of one image past all tiles of 128 rows of the other. What costs is the arithmetic after the
+// products, so no second best is kept: of each row the largest score in small groups of the other side,
+// the largest of all groups and the next. The second best of all is that next one, or in the group of
+// the best, where decide.cuh looks for it, of the few rows for which it can matter.
 //
-// 8 warps multiply 32 queries x 64 rows each, 32 x 32 at a time where rows are of one slab, so that the compiler mixes the products of one half with the
-// maxima of the other. Asynchronous copies bring the tiles of the next run; a barrier a run lets warps drift apart, some at products and some at maxima. Groups
-// of a query: the 16 rows of a tile that one lane has the sums of. Groups of a row: the 32 queries of a warp.
+// 8 warps multiply 32 queries x 64 rows each, 32 x 32 at a time where rows are of one slab, so that the compiler mixes
+// the products of one half with the maxima of the other. Asynchronous copies bring the tiles of the next run; a barrier
+// a run lets warps drift apart, some at products and some at maxima. Groups of a query: the 16 rows of a tile that one
+// lane has the sums of. Groups of a row: the 32 queries of a warp.
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/match/job.hpp"
@@ -58,8 +60,8 @@ __device__ __forceinline__ GroupBest of_lane_xor(const GroupBest& mine, int mask
           __shfl_xor_sync(all_lanes, mine.group, mask)};
 }
 
-/// The largest of each of `count` values among the lanes of one member: lane 4 * group + member ends with values count / 8 * group and on.
-/// Recursion, since a loop over `half` is not unrolled, and `v` would be in local memory.
+/// The largest of each of `count` values among the lanes of one member: lane 4 * group + member ends with values count
+/// / 8 * group and on. Recursion, since a loop over `half` is not unrolled, and `v` would be in local memory.
 template <int count, int half = count / 2>
 __device__ __forceinline__ void largest_of_groups(int (&v)[count]) {
   constexpr int mask = 32 * half / count;  // lanes
@@ -202,7 +204,8 @@ struct MatchWarp {
     }
   }
 
-  /// Epilogue of columns from `first` on: sums become scores; the largest of each query here, the largest of each row among this warp's queries.
+  /// Epilogue of columns from `first` on: sums become scores; the largest
+  /// of each query here, the largest of each row among this warp's queries.
   __device__ __forceinline__ void keep_scores(int turn, int first) {
     const int* of_tile = terms(turn) + half * 64 + first * 8 + 2 * member;
     int of_columns[2 * columns_at_once];

@@ -1,40 +1,33 @@
-// The matches of pairs from their groups' largest scores: a warp a query. Most queries fail with the largest score of another group in place of their second best,
-// which is at least as near; for the others the scores of the best's group are computed again, and those of the row's group to see who is its nearest.
+// The matches of pairs from their groups' largest scores: a warp a query. Most queries fail with the largest score of
+// another group in place of their second best, which is at least as near; for the others the scores of the best's group
+// are computed again, and those of the row's group to see who is its nearest.
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/match/best_two.cuh"
 #include "cuda/match/job.hpp"
+#include "cuda/ptx/differences.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int match_decide_threads = match_block;
 
-/// s plus the sum of products of four signed bytes.
-__device__ __forceinline__ int add_four_products(int a, int b, int s) {
-#if defined(__CUDACC__)
-  return __dp4a(a, b, s);
-#else
-  for (int k = 0; k < 4; ++k) s += static_cast<std::int8_t>(a >> (8 * k)) * static_cast<std::int8_t>(b >> (8 * k));
-  return s;
-#endif
-}
-
 struct __align__(16) FourWords {
-  int word[4];
+  unsigned word[4];
 };
 
 /// The score of row q of an image and row r of another.
 __device__ __forceinline__ int match_score(const MatchArgs& args, const MatchImage& a, std::int64_t q,
                                            const MatchImage& b, std::int64_t r) {
-  int sum = 0;
+  unsigned products = 0;
   for (int slab = 0; slab < static_cast<int>(args.width / 16); slab += 8) {
 #pragma unroll
     for (int chunk = 0; chunk < 8; ++chunk) {
       const auto x = *reinterpret_cast<const FourWords*>(a.bytes + match_chunk(args.width, q, slab + chunk));
       const auto y = *reinterpret_cast<const FourWords*>(b.bytes + match_chunk(args.width, r, slab + chunk));
-      for (int k = 0; k < 4; ++k) sum = add_four_products(x.word[k], y.word[k], sum);
+      for (int k = 0; k < 4; ++k) products = add_byte_products<true>(x.word[k], y.word[k], products);
     }
   }
+  const auto sum = static_cast<int>(products);
   return (args.kind == ScoreKind::product ? sum : 2 * sum) + a.terms[q] + b.terms[r];
 }
 
@@ -42,7 +35,8 @@ struct Nearest {
   std::int32_t id, best, second;
 };
 
-/// The nearest of the rows that lanes have, each at most one, r < 0 for none; `others` is the largest score elsewhere. Of the whole warp.
+/// The nearest of the rows that lanes have, each at most one, r < 0 for
+/// none; `others` is the largest score elsewhere. Of the whole warp.
 __device__ __forceinline__ Nearest nearest_of_lanes(const MatchArgs& args, const MatchImage& of, std::int64_t q,
                                                     const MatchImage& in, std::int64_t r, int others) {
   const int score = r >= 0 ? match_score(args, of, q, in, r) : least_score;
@@ -53,8 +47,8 @@ __device__ __forceinline__ Nearest nearest_of_lanes(const MatchArgs& args, const
   return {id, best, larger(second, others)};
 }
 
-/// The nearest row of `in` to row q, of which groups are known: in the best one, or, where another has as large a score, the first of all.
-/// row_of: the row that a lane has of a group, -1 for none.
+/// The nearest row of `in` to row q, of which groups are known: in the best one, or, where another has as large a
+/// score, the first of all. row_of: the row that a lane has of a group, -1 for none.
 template <class RowOf>
 __device__ __forceinline__ Nearest nearest_row(const MatchArgs& args, const MatchImage& of, std::int64_t q,
                                                const MatchImage& in, const GroupBest& known, const RowOf& row_of) {
@@ -66,7 +60,8 @@ __device__ __forceinline__ Nearest nearest_row(const MatchArgs& args, const Matc
   }
 }
 
-/// False only where no second best at least as near as `others` passes. Wider than the rule by more than any rounding of it.
+/// False only where no second best at least as near as `others`
+/// passes. Wider than the rule by more than any rounding of it.
 __device__ __forceinline__ bool may_pass(const MatchArgs& args, const GroupBest& known, std::int64_t rows) {
   const MatchRule& rule = args.rule;
   const double best = rule.distance(key_of(args.kind, known.best));

@@ -1,5 +1,5 @@
-// What the kernels of a matching are given: images as tiles of signed bytes, pairs of them, and what is known of each row. Plain data, for both
-// sides of a launch. Every pointer is to memory that the kernels reach.
+// What the kernels of a matching are given: images as tiles of signed bytes, pairs of them, and what is known of each
+// row. Plain data, for both sides of a launch. Every pointer is to memory that the kernels reach.
 #pragma once
 #include <cstdint>
 
@@ -23,15 +23,16 @@ inline constexpr int match_padding = match_run * match_tile;  // rows, of which 
 static_assert(match_padding % match_block == 0);
 inline constexpr std::int64_t most_match_width = 512;  // bytes of a row: a block's queries stay in shared memory
 
-/// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_swizzle says, and what each adds to
-/// its scores. Rows from `rows` on are absent, up to a multiple of match_padding.
+/// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_swizzle
+/// says, and what each adds to its scores. Rows from `rows` on are absent, up to a multiple of match_padding.
 struct MatchImage {
   std::int8_t* bytes = nullptr;
   std::int32_t* terms = nullptr;
   std::int64_t rows = 0, padded_rows = 0;
 };
 
-/// The largest score of a row in one group of the other image's rows, which group that is, and the largest score in any other group.
+/// The largest score of a row in one group of the other image's rows,
+/// which group that is, and the largest score in any other group.
 struct GroupBest {
   std::int32_t best, others, group;
 };
@@ -44,7 +45,8 @@ struct MatchPair {
   struct MatchedRow* matched = nullptr;  // [a.padded_rows]
 };
 
-/// The match of row i of a; j is -1 where there is none. Scores: of the best, and of the second best of either direction.
+/// The match of row i of a; j is -1 where there is none. Scores:
+/// of the best, and of the second best of either direction.
 struct MatchedRow {
   std::int32_t i, j, best, second_a, second_b;
 };
@@ -77,7 +79,8 @@ struct MatchPack {
   MatchImage image;
 };
 
-/// The swizzle: where a chunk of 16 bytes of a line is among the line's chunks, so that eight lines have no bank in common; tensor cores read them so.
+/// The swizzle: where a chunk of 16 bytes of a line is among the line's chunks, so that eight lines have no bank in
+/// common; tensor cores read them so.
 VICINAL_HOST_DEVICE inline int match_swizzle(int line, int chunk) { return chunk ^ (line & 7); }
 /// The bytes from an image's first to those of a chunk of a row.
 VICINAL_HOST_DEVICE inline std::int64_t match_chunk(std::int64_t width, std::int64_t row, int chunk) {

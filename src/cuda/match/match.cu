@@ -20,7 +20,8 @@ class MatchRuntime : public Runtime {
     for (const cudaEvent_t event : marks_)
       if (event != nullptr) cudaEventDestroy(event);
   }
-  /// out_beside() brings what launches up to mark() of the same slot, 0 or 1, have made, while the device runs those since. Returns when it is there.
+  /// out_beside() brings what launches up to mark() of the same slot, 0 or 1, have made, while the device runs those
+  /// since. Returns when it is there.
   void mark(int slot) {
     if (beside_ == nullptr) check(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), texts.copying);
     cudaEvent_t& event = marks_[slot];

@@ -1,5 +1,7 @@
-// Rows of an image as signed bytes in tiles, and what each row adds to its scores: a warp a row, a lane four columns at a time. With q' = q - 128:
-//   q.r = q'.r' + t(q) + t(r),  t(x) = 128 sum x' + 8192 columns;     -(q - r)^2 = 2 q'.r' + t(q) + t(r),  t(x) = -x'.x'
+// Rows of an image as signed bytes in tiles, and what each row adds to its
+// scores: a warp a row, a lane four columns at a time. With q' = q - 128:
+//   q.r = q'.r' + t(q) + t(r),           t(x) = 128 sum x' + 8192 columns
+//   -(q - r)^2 = 2 q'.r' + t(q) + t(r),  t(x) = -x'.x'
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/match/job.hpp"

@@ -1,5 +1,5 @@
-// MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted. Two batches are queued, so that the device
-// has work while the host makes matches of one.
+// MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted.
+// Two batches are queued, so that the device has work while the host makes matches of one.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "backend/match.hpp"
 #include "core/buffer.hpp"
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/match/best_two.cuh"
@@ -19,9 +20,7 @@
 namespace vicinal::cuda {
 
 /// Bytes of a row on the device.
-inline std::int64_t match_width(const ByteMatching& matching) {
-  return (matching.columns + match_slab - 1) / match_slab * match_slab;
-}
+inline std::int64_t match_width(const ByteMatching& matching) { return rounded_up(matching.columns, match_slab); }
 
 /// An image on the device.
 template <class Device>
@@ -44,9 +43,7 @@ class MatchBuffers {
   MatchImage image() const { return {bytes_.data(), terms_.data(), rows_, padded_rows()}; }
   std::int64_t padded_rows() const { return padded_rows_of(rows_); }
 
-  static std::int64_t padded_rows_of(std::int64_t rows) {
-    return (rows + match_padding - 1) / match_padding * match_padding;
-  }
+  static std::int64_t padded_rows_of(std::int64_t rows) { return rounded_up(rows, match_padding); }
   static std::int64_t bytes(std::int64_t rows, const ByteMatching& matching) {
     return padded_rows_of(rows) * (match_width(matching) + 4);
   }
@@ -91,7 +88,7 @@ class MatchSearch {
   static constexpr std::size_t most_pairs = 4096;
 
   std::int64_t rows(std::int64_t image) const { return spec_.images[static_cast<std::size_t>(image)].rows; }
-  static std::int64_t blocks_of(std::int64_t rows) { return (rows + match_block - 1) / match_block; }
+  static std::int64_t blocks_of(std::int64_t rows) { return divide_up(rows, match_block); }
   std::int64_t bytes_of(const ImagePair& pair) const {
     const std::int64_t a = Buffers::padded_rows_of(rows(pair[0])), b = Buffers::padded_rows_of(rows(pair[1]));
     return a * static_cast<std::int64_t>(sizeof(GroupBest) + 2 * sizeof(MatchedRow)) +

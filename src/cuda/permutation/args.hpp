@@ -1,8 +1,10 @@
-// What the kernels of the permutation index are given: ranks of objects and queries, and memory for what they count and find. It is plain
-// data, for both sides of a launch; every pointer is to memory that the kernels reach.
+// What the kernels of the permutation index are given: ranks of objects and queries, and memory for what they count and
+// find. It is plain data, for both sides of a launch; every pointer is to memory that the kernels reach.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+
+#include "core/divide.hpp"
 
 namespace vicinal::cuda {
 
@@ -22,11 +24,11 @@ inline int padded_rank_words(std::int64_t permutants) noexcept {
   return words;
 }
 
-inline std::int64_t strips_of(std::int64_t count) noexcept { return (count + strip_objects - 1) / strip_objects; }
+inline std::int64_t strips_of(std::int64_t count) noexcept { return divide_up(count, strip_objects); }
 
 struct RanksArgs {
-  const std::uint32_t* objects =
-      nullptr;  // [word][pitch]: ranks 4 w to 4 w + 3 of each object, so that lanes read side by side
+  // [word][pitch]: ranks 4 w to 4 w + 3 of each object, so that lanes read side by side.
+  const std::uint32_t* objects = nullptr;
   std::int64_t pitch = 0, count = 0;
   const std::uint32_t* queries = nullptr;  // [query][words], aligned to 16 bytes
   std::int64_t query_count = 0;

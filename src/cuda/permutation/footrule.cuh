@@ -1,6 +1,7 @@
-// Candidates of a permutation index, exactly: the objects whose ranks of the permutants are nearest to a query's by Spearman's footrule, by
-// packed differences and a top-c partition, without a table of scores. Scores are cheaper to compute three times than to write once. A thread
-// holds an object's ranks in registers and takes the queries of its block from shared memory.
+// Candidates of a permutation index, exactly: the objects whose ranks of the permutants are nearest
+// to a query's by Spearman's footrule, by packed differences and a top-c partition, without a table
+// of scores. Scores are cheaper to compute three times than to write once. A thread holds an
+// object's ranks in registers and takes the queries of its block from shared memory.
 //   footrule_histogram:    counts half the scores of each query
 //   footrule_threshold:    finds the score of the last candidate, and how many of the equals are taken
 //   footrule_strip_counts: counts the objects of each strip that are below it, and at it
@@ -24,8 +25,8 @@ __device__ __forceinline__ int load_queries(const RanksArgs& batch, std::int64_t
   return used;
 }
 
-/// Calls use(object, query, half the score) for the objects of strips first, first + step, ...; of lanes without an object too,
-/// with an object beyond the count. All lanes of a warp are at the same query.
+/// Calls use(object, query, half the score) for the objects of strips first, first + step, ...; of lanes without an
+/// object too, with an object beyond the count. All lanes of a warp are at the same query.
 template <int Words, class Use>
 __device__ __forceinline__ void each_score(const RanksArgs& batch, const std::uint32_t* queries, int used,
                                            std::int64_t first, std::int64_t step, const Use& use) {
@@ -109,9 +110,9 @@ __global__ void footrule_strip_counts(FootruleArgs args) {
   const int warps = thread_count() / 32;
   each_score<Words>(batch, queries, used, part * warps + warp_index(), args.parts * warps,
                     [&](std::int64_t strip, std::int64_t object, int query, unsigned half) {
-                      const bool there = object < batch.count;
-                      const unsigned below = __ballot_sync(all_lanes, there && half < last[query]);
-                      const unsigned equal = __ballot_sync(all_lanes, there && half == last[query]);
+                      const bool present = object < batch.count;
+                      const unsigned below = __ballot_sync(all_lanes, present && half < last[query]);
+                      const unsigned equal = __ballot_sync(all_lanes, present && half == last[query]);
                       if (lane_index() != 0) return;
                       const std::int64_t at = (first_query + query) * strips + strip;
                       batch.below[at] += static_cast<std::uint32_t>(__popc(below));
@@ -152,9 +153,9 @@ __global__ void footrule_emit(FootruleArgs args) {
   const int warps = thread_count() / 32;
   each_score<Words>(batch, queries, used, part * warps + warp_index(), args.parts * warps,
                     [&](std::int64_t strip, std::int64_t object, int query, unsigned half) {
-                      const bool there = object < batch.count;
-                      const unsigned below = __ballot_sync(all_lanes, there && half < last[query]);
-                      const unsigned equal = __ballot_sync(all_lanes, there && half == last[query]);
+                      const bool present = object < batch.count;
+                      const unsigned below = __ballot_sync(all_lanes, present && half < last[query]);
+                      const unsigned equal = __ballot_sync(all_lanes, present && half == last[query]);
                       if ((below | equal) == 0) return;
                       // What lies before the strip, as far as this warp has come in it, is kept where the count was.
                       const std::int64_t at = (first_query + query) * strips + strip;
@@ -162,7 +163,7 @@ __global__ void footrule_emit(FootruleArgs args) {
                       __syncwarp();
                       const std::uint32_t b = below_before + static_cast<std::uint32_t>(votes_below(below));
                       const std::uint32_t e = equal_before + static_cast<std::uint32_t>(votes_below(equal));
-                      const bool mine = there && (half < last[query] || (half == last[query] && e < taken[query]));
+                      const bool mine = present && (half < last[query] || (half == last[query] && e < taken[query]));
                       if (mine) {
                         const std::uint32_t position = b + (e < taken[query] ? e : taken[query]);
                         batch.found[(first_query + query) * batch.candidates + position] =

@@ -1,5 +1,6 @@
-// True distances of a permutation index's candidates, and the nearest of them: blocks share a query's candidates and keep a list of
-// their best, with nothing between a distance and that list; a second kernel merges the lists of a query.
+// True distances of a permutation index's candidates, and the nearest of them:
+// blocks share a query's candidates and keep a list of their best, with nothing
+// between a distance and that list; a second kernel merges the lists of a query.
 #pragma once
 #include "cuda/permutation/args.hpp"
 #include "cuda/search/core/block_select.cuh"
@@ -20,7 +21,8 @@ inline std::int64_t measure_words(std::int64_t k) {
   while (words < 2 * k) words *= 2;
   return words;
 }
-/// Blocks that share a query: so many that the last of them leave little of the device idle, and none that a list costs more than it saves.
+/// Blocks that share a query: so many that the last of them leave little
+/// of the device idle, and none that a list costs more than it saves.
 inline std::int64_t measure_parts(std::int64_t queries, std::int64_t candidates, std::int64_t k,
                                   std::int64_t multiprocessors) {
   const std::int64_t wanted = (32 * multiprocessors + queries - 1) / queries;
@@ -34,8 +36,9 @@ struct Measure {
   const std::uint32_t* selected = nullptr;        // queries, a block each, or null: all
   std::int64_t candidates = 0, k = 0, words = 0;  // words: measure_words
   std::int64_t count = 0, parts = 1;              // queries, and blocks for each
-  void* lists =
-      nullptr;  // of several parts: [position among the queries of the launch][part][k], sorted; last() where there are fewer
+  // The sorted lists of several parts, [position among the queries of the launch][part][k]; last() where there are
+  // fewer.
+  void* lists = nullptr;
   void* best = nullptr;  // [query][k], the same of all parts
 };
 
@@ -95,7 +98,8 @@ __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
   }
 }
 
-/// Blocks: of all queries the first part, then of all the second: lists ascend by and large, so that blocks of a time read the same rows.
+/// Blocks: of all queries the first part, then of all the second: lists
+/// ascend by and large, so that blocks of a time read the same rows.
 template <class Form>
 __global__ void __launch_bounds__(rank_threads, 3) measure_candidates(Measure m) {
   using Words = ListWords<Form>;

@@ -1,9 +1,11 @@
-// Candidates of a permutation index from one pass over the scores: a sample of the objects gives each query a threshold that hardly more than
-// the wanted number are within, the pass lists what is within it, and each list is cut to the first by (score, number). A query whose
+// Candidates of a permutation index from one pass over the scores: a sample of the objects
+// gives each query a threshold that hardly more than the wanted number are within, the pass
+// lists what is within it, and each list is cut to the first by (score, number). A query whose
 // list came out too short or too long is reported as failed; footrule.cuh answers it.
 //   sample_scores:     counts half the scores of evenly spaced objects for each query
 //   sample_thresholds: takes each query's threshold from its counts
-//   list_candidates:   lists objects within it; a thread holds some objects' ranks, a block takes queries a few at a time from shared memory
+//   list_candidates:   lists objects within it; a thread holds some objects' ranks, a block takes queries a few at a
+//                      time from shared memory
 //   cut_candidates:    cuts each list to the candidates, in no order
 #pragma once
 #include <cmath>
@@ -51,7 +53,8 @@ __global__ void __launch_bounds__(rank_threads) sample_scores(SampledArgs args) 
     if (counts[i] != 0) atomicAdd(&batch.histogram[group * rank_queries_at_once * batch.bins + i], counts[i]);
 }
 
-/// A block a query: the first score up to which the sample has more than its share of the candidates, and a margin that it hardly ever misses.
+/// A block a query: the first score up to which the sample has more than
+/// its share of the candidates, and a margin that it hardly ever misses.
 template <int>
 __global__ void sample_thresholds(SampledArgs args) {
   const RanksArgs& batch = args.batch;
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(rank_threads) list_candidates(SampledArgs args
     }
     __syncthreads();
 
-    // Footrules of each query; objects within its limit are kept in shared memory, or listed at once where that is full.
+    // Objects within a query's limit are kept in shared memory, or listed at once where that is full.
     for (int query = 0; query < used; ++query) {
       unsigned sums[Each];
 #pragma unroll
@@ -160,7 +163,8 @@ __global__ void __launch_bounds__(rank_threads) list_candidates(SampledArgs args
   }
 }
 
-/// A Bin is the one of `bins` counters in shared memory in which the wanted-th lies, and how many of it are wanted. All threads get both.
+/// A Bin is the one of `bins` counters in shared memory in which the
+/// wanted-th lies, and how many of it are wanted. All threads get both.
 struct Bin {
   std::uint32_t at, wanted;
 };

@@ -1,11 +1,12 @@
-// The host's part of searches of a permutation index keeps ranks and rows on the device between searches, runs queries in batches, and
-// answers those for which a sample of the scores told too little once more by all scores.
+// The host's part of searches of a permutation index keeps ranks and rows on the device between searches, runs queries
+// in batches, and answers those for which a sample of the scores told too little once more by all scores.
 #pragma once
 #include <bit>
 #include <cstring>
 #include <vector>
 
 #include "backend/ranks.hpp"
+#include "core/divide.hpp"
 #include "cuda/permutation/measure.cuh"
 #include "cuda/permutation/sequence.hpp"
 #include "cuda/search/core/prepared.hpp"
@@ -61,7 +62,7 @@ class RowsBuffers {
   void make_values(const Ranking& ranking) {
     Ranking with_values = ranking;
     with_values.queries.values = matrix.values = values_.reserve(matrix.count * matrix.dims);
-    device_.launch()((matrix.count * matrix.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
+    device_.launch()(divide_up(matrix.count * matrix.dims, rank_threads), rank_threads, 0, query_values<0>,
                      with_values);
   }
   std::int64_t bytes() const noexcept { return rows_.bytes() + self_.bytes() + mean_.bytes(); }
@@ -116,8 +117,9 @@ class PreparedRanks final : public PreparedCorpus {
   RowsBuffers<Device> objects_;
 };
 
-/// What a batch clears at first and what comes back at the end, in one piece of memory, so that each is one call: histogram, counts, counters,
-/// distances that are not finite, queries that failed, the nearest. The last four come back.
+/// What a batch clears at first and what comes back at the end, in one piece of
+/// memory, so that each is one call: histogram, counts, counters, distances that
+/// are not finite, queries that failed, the nearest. The last four come back.
 struct BatchLayout {
   std::int64_t counts, counters, not_finite, failed, best, end;  // where each begins; the histogram does at 0
   BatchLayout(std::int64_t queries, std::int64_t bins, std::int64_t best_bytes) {

@@ -1,5 +1,7 @@
-// The sequence queues the kernels of the permutation index in their order, over any launcher: the runtime's, or the emulator's.
+// The sequence queues the kernels of the permutation index in their
+// order, over any launcher: the runtime's, or the emulator's.
 #pragma once
+#include "core/divide.hpp"
 #include "cuda/permutation/sampled.cuh"
 
 namespace vicinal::cuda {
@@ -8,8 +10,8 @@ namespace vicinal::cuda {
 template <int Words, class Launch>
 void run_footrule(const RanksArgs& batch, std::int64_t blocks, Launch& launch) {
   constexpr int warps = rank_threads / 32;
-  const std::int64_t most = (batch.strips + warps - 1) / warps;
-  const std::int64_t groups = (batch.query_count + rank_queries_at_once - 1) / rank_queries_at_once;
+  const std::int64_t most = divide_up(batch.strips, warps);
+  const std::int64_t groups = divide_up(batch.query_count, rank_queries_at_once);
   const std::int64_t parts = std::clamp<std::int64_t>(blocks / groups, 1, most);
   const FootruleArgs args{batch, parts};
   const std::int64_t grid = groups * parts, counters = rank_queries_at_once * std::int64_t{batch.bins} * 4;
@@ -31,13 +33,13 @@ void run_sampled(const RanksArgs& batch, std::int64_t multiprocessors, std::int6
   SampledArgs args{.batch = batch};
   const std::int64_t lines = (batch.count + 31) / 32;
   args.spacing = std::max<std::int64_t>(1, lines * 32 / sample);
-  args.lines = (lines + args.spacing - 1) / args.spacing;
+  args.lines = divide_up(lines, args.spacing);
   args.sampled = std::min(args.lines * 32, batch.count - (args.lines - 1) * (args.spacing - 1) * 32);
   constexpr int warps = rank_threads / 32;
-  const std::int64_t groups = (batch.query_count + rank_queries_at_once - 1) / rank_queries_at_once;
-  args.parts = std::clamp<std::int64_t>(8 * multiprocessors / groups, 1, (args.lines + warps - 1) / warps);
-  const std::int64_t pieces = (batch.count + rank_threads * Each - 1) / (rank_threads * Each);
-  const std::int64_t chunks = (batch.query_count + list_queries - 1) / list_queries;
+  const std::int64_t groups = divide_up(batch.query_count, rank_queries_at_once);
+  args.parts = std::clamp<std::int64_t>(8 * multiprocessors / groups, 1, divide_up(args.lines, warps));
+  const std::int64_t pieces = divide_up(batch.count, rank_threads * Each);
+  const std::int64_t chunks = divide_up(batch.query_count, list_queries);
   args.splits = std::clamp<std::int64_t>(64 * multiprocessors / pieces, 1, chunks);
   launch(groups * args.parts, rank_threads, rank_queries_at_once * std::int64_t{batch.bins} * 4, sample_scores<Words>,
          args);

@@ -1,5 +1,5 @@
-// Copies beside the arithmetic: 16 bytes from global to shared memory without a register (cp.async), and 8 x 8 matrices of 16-bit
-// words from shared memory to the fragments of a warp (ldmatrix). On the host a copy is done at once.
+// Copies beside the arithmetic: 16 bytes from global to shared memory without a register (cp.async), and 8 x 8 matrices
+// of 16-bit words from shared memory to the fragments of a warp (ldmatrix). On the host a copy is done at once.
 #pragma once
 #include <cstring>
 
@@ -72,8 +72,8 @@ __device__ __forceinline__ void prefetch_line(const void* global) {
 #endif
 }
 
-/// Four matrices of eight lines of 16 bytes: lane 8 * m + i brings the address of line i of matrix m, and gets of each matrix
-/// the 4 bytes at 4 * (lane % 4) of line lane / 4.
+/// Four matrices of eight lines of 16 bytes: lane 8 * m + i brings the address of line i of matrix m, and gets of each
+/// matrix the 4 bytes at 4 * (lane % 4) of line lane / 4.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], const void* line) {
 #if defined(__CUDACC__)
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

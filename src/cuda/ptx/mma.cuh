@@ -1,6 +1,7 @@
-// mma_16x8x16: a warp's product of a 16 x 16 and a 16 x 8 tile of f16 or bf16, added to f32. Fragments by the published layout of
-// mma.sync.m16n8k16: lane = 4 * group + member; a[0..3] hold rows group and group + 8 at columns 2 * member and + 8, b[0..1] the
-// column `group` at rows 2 * member and + 8, d[0..3] rows group and group + 8 at columns 2 * member and + 1.
+// mma_16x8x16: a warp's product of a 16 x 16 and a 16 x 8 tile of f16 or bf16, added to f32.
+// Fragments by the published layout of mma.sync.m16n8k16: lane = 4 * group + member; a[0..3] hold
+// rows group and group + 8 at columns 2 * member and + 8, b[0..1] the column `group` at rows 2 *
+// member and + 8, d[0..3] rows group and group + 8 at columns 2 * member and + 1.
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "vicinal/matrix.hpp"
@@ -95,7 +96,8 @@ inline void mma_16x8x32(int (&d)[4], const Int8Fragments& mine, simt::SourceLoca
 }  // namespace emulated
 #endif
 
-/// d += a * b of signed bytes, 16 x 32 and 32 x 8, exact in 32 bits. Fragments as above with four bytes where there are two halves.
+/// d += a * b of signed bytes, 16 x 32 and 32 x 8, exact in 32 bits.
+/// Fragments as above with four bytes where there are two halves.
 __device__ __forceinline__ void mma_16x8x32(int (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                             std::uint32_t b1) {
 #if defined(__CUDACC__)

@@ -1,6 +1,6 @@
-// Words of compute capability 9.0 (sm_90a): products by a warpgroup of four warps, both operands in shared memory; bulk copies that
-// report to a barrier; barriers in shared memory; registers passed from one warpgroup to another. On the host a copy is done at a moment that the
-// emulator draws, and products are made when a thread waits for them.
+// Words of compute capability 9.0 (sm_90a): products by a warpgroup of four warps, both operands in shared memory; bulk
+// copies that report to a barrier; barriers in shared memory; registers passed from one warpgroup to another. On the
+// host a copy is done at a moment that the emulator draws, and products are made when a thread waits for them.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #if !defined(__CUDACC__)
@@ -14,7 +14,8 @@
 
 namespace vicinal::cuda {
 
-/// Where a barrier's 8 bytes are in shared memory: a phase ends when so many threads have arrived and all bytes that were announced are there.
+/// Where a barrier's 8 bytes are in shared memory: a phase ends when so
+/// many threads have arrived and all bytes that were announced are there.
 struct Barrier {
   unsigned at;
   __device__ __forceinline__ Barrier operator[](unsigned i) const { return {at + 8 * i}; }
@@ -45,8 +46,8 @@ __device__ __forceinline__ void arrive_expecting(Barrier barrier, int bytes) {
                "r"(bytes)
                : "memory");
 }
-/// Until the phase of this parity is over; of a barrier that no thread has met the phase of parity 1 is. The hint, in ns, lets the thread
-/// sleep until then instead of asking again and again.
+/// Until the phase of this parity is over; of a barrier that no thread has met the phase of parity 1 is. The hint, in
+/// ns, lets the thread sleep until then instead of asking again and again.
 __device__ __forceinline__ void wait_for(Barrier barrier, unsigned parity) {
   unsigned done;
   do {
@@ -106,8 +107,8 @@ __device__ __forceinline__ void wait_for_operands() {
       "+r"(d[49]), "+r"(d[50]), "+r"(d[51]), "+r"(d[52]), "+r"(d[53]), "+r"(d[54]), "+r"(d[55]), "+r"(d[56]), \
       "+r"(d[57]), "+r"(d[58]), "+r"(d[59]), "+r"(d[60]), "+r"(d[61]), "+r"(d[62]), "+r"(d[63])
 
-/// Signed bytes, 64 x 32 and 32 x 128, exact in 32 bits; added to d where `add`. Of a thread of the group, d[4 * i + j] is row
-/// 16 * warp + lane / 4 + j / 2 * 8, column 8 * i + 2 * (lane % 4) + j % 2.
+/// Signed bytes, 64 x 32 and 32 x 128, exact in 32 bits; added to d where `add`. Of a thread of the group, d[4 * i + j]
+/// is row 16 * warp + lane / 4 + j / 2 * 8, column 8 * i + 2 * (lane % 4) + j % 2.
 __device__ __forceinline__ void wgmma_64x128x32(int (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
@@ -116,8 +117,8 @@ __device__ __forceinline__ void wgmma_64x128x32(int (&d)[64], std::uint64_t a, s
       : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 }
 
-/// The same with the first operand in registers: of a thread, bytes 4 * (lane % 4) on of rows 16 * warp + lane / 4 and 8 beyond, then the bytes 16
-/// further on of both. They may not change before the products are done.
+/// The same with the first operand in registers: of a thread, bytes 4 * (lane % 4) on of rows 16 * warp + lane / 4 and
+/// 8 beyond, then the bytes 16 further on of both. They may not change before the products are done.
 template <bool add>
 __device__ __forceinline__ void wgmma_64x128x32(int (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
   asm volatile(
@@ -157,7 +158,8 @@ template <class T>
 __device__ __forceinline__ T of_warp(T number) {
   return __shfl_sync(all_lanes, number, 0);
 }
-/// It returns the lane's own number, so that the compiler keeps it in a register; some it would otherwise make again wherever they are needed.
+/// It returns the lane's own number, so that the compiler keeps it in a
+/// register; some it would otherwise make again wherever they are needed.
 __device__ __forceinline__ unsigned kept(unsigned number) { return __shfl_sync(all_lanes, number, lane_index()); }
 
 #else

@@ -1,5 +1,5 @@
-// The session of a few queries against a kept corpus: one launch and one wait. What its kernel cannot answer, bad rows among it, goes through the
-// usual session from the beginning.
+// The session of a few queries against a kept corpus: one launch and one wait. What its kernel cannot answer, bad rows
+// among it, goes through the usual session from the beginning.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,8 @@
 
 namespace vicinal::cuda {
 
-/// Whether a search against a kept corpus is one of few queries, short lists and narrow rows, of whose rows all may answer.
+/// Whether a search against a kept corpus is one of few queries,
+/// short lists and narrow rows, of whose rows all may answer.
 template <SearchDeviceRuntime Device>
 bool runs_fused(const Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
                 const CudaPreparedCorpus<Device>* kept, std::int64_t shared_bytes) {
@@ -148,7 +149,8 @@ class FusedSession final : public Session {
     device_.launch()(fused.blocks, fused_block_threads, fused_memory(narrow ? 64 : 128).all, kernel, fused);
   }
 
-  /// What certify asks of each query, and the counts; false where a flag is set. on_device: the answer is, where certify does not see it.
+  /// What certify asks of each query, and the counts; false where a flag
+  /// is set. on_device: the answer is, where certify does not see it.
   bool report(const FusedFacts* facts, const BoundsView& bounds, bool on_device) {
     const std::size_t count = numbers_.size();
     if (std::any_of(facts, facts + count, [](const FusedFacts& one) { return one.flags != 0; })) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/prepared.hpp"
@@ -18,23 +19,27 @@ inline std::int64_t slots_of(const Plan& plan) {
   return std::max<std::int64_t>(plan.candidate_slots >= 256 ? 4096 : 0, 4 * plan.candidate_slots);
 }
 
-/// How many times its even share of a block's candidates a warp's segment holds: in a block that is not full some warps have no queries.
+/// How many times its even share of a block's candidates a warp's segment
+/// holds: in a block that is not full some warps have no queries.
 inline std::int64_t idle_share(std::int64_t queries) {
   return queries > block_queries / 2 ? 1 : block_queries / 32 / ((queries + 31) / 32);
 }
 
-/// Tiles that seed the thresholds of `want` rows each: eight groups of rows for each of them, if that is no more than an eighth of all.
+/// Tiles that seed the thresholds of `want` rows each: eight groups of
+/// rows for each of them, if that is no more than an eighth of all.
 inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
   const std::int64_t fair = 8 * want / groups_a_tile + 1, least = 4 * want / groups_a_tile + 1;
   return std::min(tiles, std::max(tiles / 32, std::min(fair, std::max(tiles / 8, least))));
 }
 
-/// Whether thresholds come from a sample of the tiles before any are searched; else all pairs of the first tiles come through.
+/// Whether thresholds come from a sample of the tiles before any
+/// are searched; else all pairs of the first tiles come through.
 inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
   return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
 }
-/// Candidates that the segments of all warps have room for together; workers: warps that have one. speculates: all tiles pass at once. Groups of rows
-/// are fewer than rows where thresholds are guessed twice, which those of few queries are not.
+/// Candidates that the segments of all warps have room for together; workers: warps
+/// that have one. speculates: all tiles pass at once. Groups of rows are fewer than
+/// rows where thresholds are guessed twice, which those of few queries are not.
 inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers,
                                       bool speculates = false, bool groups = false) {
   const bool more = speculates && !(groups && batch > block_queries);
@@ -48,14 +53,15 @@ inline void check_candidates(std::int64_t candidates) {
                                        UINT32_MAX, " at most; search fewer queries at a time"));
 }
 
-/// Whether candidates of such a search may be groups, as kernels of wgmma have them where all rows may answer. With bitmaps and first and last rows they are
-/// not; the plan does not know these and counts too much.
+/// Whether candidates of such a search may be groups, as kernels of wgmma have them where all rows may answer. With
+/// bitmaps and first and last rows they are not; the plan does not know these and counts too much.
 inline bool finds_groups(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return precision == Precision::int8 && plan.instruction_set == "wgmma" && problem.filter_bytes == 0 &&
          tests_groups(plan.query_batch, problem.corpus.cols) && has_products(filter_sum_of(problem.metric));
 }
 
-/// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all had; a block at least.
+/// Queries of a speculative batch that are searched again at a time, with
+/// `slots` each in the memory of those that all had; a block at least.
 inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
   return std::min(
       batch, std::max<std::int64_t>(block_queries, batch * speculation.slots / slots / block_queries * block_queries));
@@ -66,7 +72,8 @@ inline std::int64_t batch_slots(std::int64_t batch, std::int64_t slots, const Sp
   return std::max(batch * speculation.slots, repeated_batch(batch, slots, speculation) * slots);
 }
 
-/// Everything that a session holds on the plan's first precision but a prepared corpus. selecting: what selections of the canonical precision work in.
+/// Everything that a session holds on the plan's first precision but a prepared corpus. selecting: what selections of
+/// the canonical precision work in.
 inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
                                   int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
   const Precision precision = precision_of(plan.cascade.front());
@@ -84,7 +91,7 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   if (!problem.prepared && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
   if (!has_filter(precision)) return total + exhaustive_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
-  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, slots = slots_of(plan),
+  const std::int64_t tiles = divide_up(rows, tile_rows), slots = slots_of(plan),
                      warps = std::int64_t{multiprocessors} * most_writing_warps;
   const bool sampled = samples_first(tiles, k + 1, slots);
   // Of proved thresholds; where they are guessed first, of the queries that are searched again.
@@ -101,8 +108,8 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
     for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})  // a last batch is smaller
       candidates = std::max(candidates, candidate_entries(some, speculation.slots, warps, true, groups));
   std::int64_t found = candidates * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
-  // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size (FilterBlock) have up to a tile of
-  // queries more.
+  // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size
+  // (FilterBlock) have up to a tile of queries more.
   if (!sampled)
     found = std::max(found, 2 * (padded_to_blocks(proved) + tile_rows) *
                                 std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows *

@@ -1,4 +1,5 @@
-// Which session a device opens for a search, and whether any: by the filters that it has, and by what was kept. Tests open theirs by it too.
+// Which session a device opens for a search, and whether any: by the
+// filters that it has, and by what was kept. Tests open theirs by it too.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -39,7 +40,8 @@ class DeviceFilters {
   const FilterKernel& taken(Precision precision, Sum sum, const Plan& plan) {
     return *filter_kernel(filters(), precision, sum, plan.instruction_set);
   }
-  /// Whether a precision that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
+  /// Whether a precision that the plan did not begin with has memory for its rows, and takes less time to prepare than
+  /// the last one to rank what is left.
   bool escalates(const SearchSpec& spec, const Plan& plan, Precision precision) const {
     const std::int64_t rows = std::min(plan.corpus_chunk, spec.corpus.rows), dims = spec.corpus.cols;
     const Shape shape{rows, dims, spec.corpus.dtype};
@@ -73,7 +75,8 @@ bool opens(DeviceFilters<Runtime>& device, const SearchSpec& spec, const Plan& p
   if (!has_filter(precision)) return true;
   const bool labelled = spec.filter.view().row_labels != nullptr && !spec.radius;
   if ((labelled && !labels_leave_few(spec)) || spec.k > most_filtered_k) return false;
-  // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
+  // Rows with more equals than the longest list that was thought
+  // of, of which others may answer: the rows themselves are needed.
   const bool some_left_out =
       kept != nullptr && kept->transform.duplicates &&
       (spec.radius || spec.k > prepared_duplicates || (!spec.filter.all() && !spec.filter.only_self()));

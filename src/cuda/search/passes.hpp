@@ -1,8 +1,10 @@
-// FILTER, its host's part: the tiles of a chunk pass before a batch of queries, a sample of them first where thresholds come from one.
+// FILTER, its host's part: the tiles of a chunk pass before a batch
+// of queries, a sample of them first where thresholds come from one.
 #pragma once
 #include <algorithm>
 #include <cmath>
 
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/filter/initial_thresholds.cuh"
@@ -13,8 +15,8 @@
 
 namespace vicinal::cuda {
 
-/// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are to go on. A slower
-/// device takes some times as long.
+/// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are
+/// to go on. A slower device takes some times as long.
 inline constexpr double most_unasked_seconds = 0.01;
 
 template <SearchDeviceRuntime Device>
@@ -60,8 +62,8 @@ class FilterPasses {
     ask(f);
   }
 
-  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next. first: nothing was
-  /// searched before. rerank(): between parts.
+  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
+  /// first: nothing was searched before. rerank(): between parts.
   template <class Rerank>
   void prove(const SearchArgs& args, bool first, const Rerank& rerank) {
     Filter f{.args = args};
@@ -75,7 +77,8 @@ class FilterPasses {
         bound_sample(thresholds_of(f, want));
       }
     }
-    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
+    // As few parts as can be, none more than six times what was searched
+    // before; for few queries a part costs more than what passes.
     const double most_growth = args.queries.count <= 512 && 80 * k <= args.capacity ? 40.0 : 6.0;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
@@ -121,7 +124,7 @@ class FilterPasses {
     if (!thresholds_by_warp(s))
       return device_.launch()(count, initial_threads, initial_thresholds_memory(s.groups), initial_thresholds, s);
     constexpr std::int64_t warps = initial_threads / 32;
-    device_.launch()(std::min((count + warps - 1) / warps, std::int64_t{device_.multiprocessors} * thresholds_blocks),
+    device_.launch()(std::min(divide_up(count, warps), std::int64_t{device_.multiprocessors} * thresholds_blocks),
                      initial_threads, 0, initial_thresholds_by_warp, s);
   }
   static InitialThresholds thresholds_of(const Filter& f, std::int64_t want) {
@@ -132,7 +135,7 @@ class FilterPasses {
   void run(Filter f, bool speculates = false) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
     const FilterBlock block = kernel_->block(f.args, sampling);
-    f.blocks = (f.args.queries.count + block.queries - 1) / block.queries;
+    f.blocks = divide_up(f.args.queries.count, block.queries);
     const Units units = f.everything ? small_units(tiles, f.blocks, workers) : even_units(tiles, f.blocks, workers);
     f.part = units.tiles;
     f.parts = units.parts;
@@ -141,7 +144,7 @@ class FilterPasses {
     if constexpr (!sampling) {
       // Where nothing is excluded yet every pair comes through.
       const bool groups = kernel_->form(f.args) == CandidateForm::groups;
-      const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block.queries * tile_rows * grid /
+      const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
       f.room =
           std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups) / segments,

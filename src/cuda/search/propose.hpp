@@ -54,8 +54,9 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   return wanted;
 }
 
-/// Rows of the host in a chunk that the bus brings while another is searched: an eighth of the corpus, of 32 to 128 MiB, so that the first one is
-/// soon there and the last one soon searched; 0 where the rows are not the host's, or lists are long beside a chunk.
+/// Rows of the host in a chunk that the bus brings while another is searched: an eighth of the corpus, of 32 to 128
+/// MiB, so that the first one is soon there and the last one soon searched; 0 where the rows are not the host's, or
+/// lists are long beside a chunk.
 inline std::int64_t arriving_rows(const ProblemShape& problem) {
   constexpr std::int64_t least = std::int64_t{32} << 20, most = std::int64_t{128} << 20;
   const std::int64_t row = problem.corpus.cols * static_cast<std::int64_t>(dtype_size(problem.corpus.dtype));
@@ -64,8 +65,8 @@ inline std::int64_t arriving_rows(const ProblemShape& problem) {
   return rows >= 64 * problem.k && rows >= least_filtered_rows ? rows : 0;
 }
 
-/// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty where it has. A note says
-/// why the search does not begin with the precision that it should.
+/// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty
+/// where it has. A note says why the search does not begin with the precision that it should.
 template <class Refusal>
 Proposal propose(const std::string& device, std::int64_t ready_bytes, const ProblemShape& problem, const Execution& run,
                  Proof proof, const Refusal& refusal) {

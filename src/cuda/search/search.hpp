@@ -9,7 +9,8 @@
 
 namespace vicinal::cuda {
 
-/// What the searches of one device share; lives as long as what was made with it. shared_bytes: that a block may have. capability: compute capability, 90 for 9.0.
+/// What the searches of one device share; lives as long as what was made with it. shared_bytes: that a block may have.
+/// capability: compute capability, 90 for 9.0.
 class SearchDevice;
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
                                                  int capability, Pool& pool);
@@ -19,7 +20,8 @@ std::vector<std::string> search_instruction_sets(int capability);
 /// The instruction sets that this build has filters for, on whatever device.
 std::vector<std::string> compiled_instruction_sets();
 
-/// It says why the device has no filter of the precision for rows of so many columns, as a note of a plan; empty where it has.
+/// It says why the device has no filter of the precision for rows
+/// of so many columns, as a note of a plan; empty where it has.
 std::string search_refusal(const std::string& name, int capability, Precision precision, Sum sum, std::int64_t cols,
                            const std::string& instruction_set, std::int64_t shared_bytes);
 

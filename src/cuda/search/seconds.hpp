@@ -1,10 +1,12 @@
-// What a search on a device will take: rates of one H200, for `--plan`. Pure arithmetic; no answer depends on it.
-// bench/plan_cuda.py holds them against what was measured. They are of rows that the first precision certifies: of others the data decide.
+// What a search on a device will take: rates of one H200, for `--plan`. Pure arithmetic;
+// no answer depends on it. bench/plan_cuda.py holds them against what was measured. They
+// are of rows that the first precision certifies: of others the data decide.
 #pragma once
 #include <algorithm>
 #include <cmath>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/filter/speculate.hpp"
@@ -12,8 +14,8 @@
 
 namespace vicinal::cuda {
 
-/// Rates of one H200, 2026-11-22, bench/results/plan_cuda.csv; what prepares and reads rows, 2026-11-23. Memory of the host was copied at 7.3e9 to
-/// 9.4e9 bytes a second from one loan to the next.
+/// Rates of one H200, 2026-11-22, bench/results/plan_cuda.csv; what prepares and reads rows, 2026-11-23. Memory of the
+/// host was copied at 7.3e9 to 9.4e9 bytes a second from one loan to the next.
 struct H200Rates {
   /// A call: launches, and what comes back.
   double call_s = 0.09e-3;
@@ -30,7 +32,8 @@ struct H200Rates {
   double fed_bytes_per_s = 5.1e10;
   /// From so many on, the feed brings them.
   double least_fed_bytes = 8388608;
-  /// To all devices at once: 2 H100 of one host with 32 cores, of which some copy 5.5e10 and some 8.4e10; several_gpus.csv.
+  /// To all devices at once: 2 H100 of one host with 32 cores, of
+  /// which some copy 5.5e10 and some 8.4e10; several_gpus.csv.
   double shared_bytes_per_s = 7.2e10;
   /// The same from pinned memory.
   double shared_pinned_bytes_per_s = 9.5e10;
@@ -114,7 +117,8 @@ inline double fetching_seconds(const Shape& shape) {
                          : bytes / (bytes < rates.least_fed_bytes ? rates.host_bytes_per_s : rates.fed_bytes_per_s);
 }
 
-/// It returns the seconds in which a filter makes and tests the sums of so many pairs. grouped: of rows that all may answer.
+/// It returns the seconds in which a filter makes and tests the
+/// sums of so many pairs. grouped: of rows that all may answer.
 inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queries, std::int64_t rows,
                                 std::int64_t dims, bool grouped = false) {
   constexpr H200Rates rates;
@@ -215,7 +219,7 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   const std::int64_t chunk = plan.corpus_chunk > 0 ? plan.corpus_chunk : problem.corpus.rows;
   if (fetching == 0 || chunk >= problem.corpus.rows) return working + fetching;
   // One chunk arrives while the one before is searched: the longer of the two hides the other but for a chunk's share.
-  const auto chunks = static_cast<double>((problem.corpus.rows + chunk - 1) / chunk);
+  const auto chunks = static_cast<double>(divide_up(problem.corpus.rows, chunk));
   working += static_cast<double>(plan.passes) * chunks *
              (rates.chunk_s + rates.chunk_query_s * static_cast<double>(plan.query_batch));
   return std::max(working, fetching) + std::min(working, fetching) / chunks;

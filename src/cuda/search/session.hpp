@@ -1,20 +1,20 @@
-// A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes back.
+// A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes
+// back.
 #pragma once
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "core/text.hpp"
 #include "cuda/device/stage_range.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/memory_plan.hpp"
-#include "cuda/search/output/finish.cuh"
+#include "cuda/search/output/batch.hpp"
 #include "cuda/search/output/range.hpp"
-#include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/passes.hpp"
 #include "cuda/search/prepare/chosen.hpp"
@@ -39,18 +39,17 @@ class CudaSession final : public Session {
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
-        thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
-        states_(device), slots_(device), counts_(device), best_(device), counters_and_bounds_(device), ids_(device),
-        totals_(device), out_(device), chosen_(device), missed_rows_(device), choice_(device, spec),
+        thread_pool_(thread_pool), stats_(stats), longest_(spec.k), centre_(device), rows_(device), queries_(device),
+        query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
+        output_(device, thread_pool), chosen_(device), missed_rows_(device), choice_(device, spec),
         model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
         exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
-    counters_and_bounds_.reserve(counter_words + 2 * plan.query_batch);
-    preparer_.emplace(device, spec, precision, thread_pool, counters());
-    preparer_->uncleared = true;
-    if (plan.budget_bytes > 0) preparer_->spare_bytes = plan.budget_bytes - plan.peak_bytes;
+    output_.reserve(plan.query_batch);
+    preparer_.emplace(device, spec, precision, thread_pool, counters(),
+                      plan.budget_bytes > 0 ? plan.budget_bytes - plan.peak_bytes : INT64_MAX);
     if (!kept_ || spec.radius) preparer_->clear_counters();  // kernels before queries count, and what counts ranges
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
@@ -64,10 +63,8 @@ class CudaSession final : public Session {
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, plan.query_batch, (corpus.rows + tile_rows - 1) / tile_rows,
+      speculation_ = speculation_of(device.speculation, plan.query_batch, divide_up(corpus.rows, tile_rows),
                                     corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
-    preparer_->values = spec.radius.has_value();
-    preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
   /// The corpus prepared once.
@@ -82,7 +79,7 @@ class CudaSession final : public Session {
     session.model_ =
         model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, prepared_precision(first));
     session.filters_ = kept->packed;
-    session.preparer_->longest = prepared_duplicates;  // whatever k is here
+    session.longest_ = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
     session.report_bad_rows(session.counted());
     return kept;
@@ -115,10 +112,9 @@ class CudaSession final : public Session {
   void filter() override {
     const StageRange stage("vicinal filter");
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
-    if (range_) return range_->search(args(), ranking(), filters_);
+    if (range_) return range_->search(args(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_)
-      exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, seen_rows_ > 0, best_, thread_pool_);
+    if (!filters_) exhaustive_.search(args(), wide_, checked_later(), seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else if (speculates_) passes_.speculate(args(), speculation_);
@@ -133,7 +129,7 @@ class CudaSession final : public Session {
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
     const bool parted = rows().matrix.count < spec_.corpus.rows;
     if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
-      underflowed_products_.keep(args(), ranking(), filters_, wide_);
+      underflowed_products_.keep(args(), filters_, wide_);
     if (filters_ ? passes_.wait_if_long() : parted) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
@@ -149,7 +145,7 @@ class CudaSession final : public Session {
   }
   void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
-    range_->finish(out, bounds, args(), ranking(), filters_);
+    range_->finish(out, bounds, args(), filters_);
     const Counters counters = counted();
     report(counters);
     noted_.note(counters, stats_);
@@ -181,8 +177,19 @@ class CudaSession final : public Session {
   const PreparedMatrixBuffers<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->buffers : rows_; }
 
   void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
-    preparer_->make(buffers, points, queries, filters_, model_, transform_,
-                    {.states = states_.data(), .counts = counts_.data()});
+    preparer_->make(buffers, {.points = points,
+                              .queries = queries,
+                              .filters = filters_,
+                              .model = model_,
+                              .transform = transform_,
+                              .start = {.states = states_.data(), .counts = counts_.data()},
+                              .values = spec_.radius.has_value(),
+                              .checked_later = checked_later(),
+                              .longest = longest_});
+  }
+  /// It tells whether the kernels that rank every row find those that are not finite.
+  bool checked_later() const {
+    return !filters_ && !kept_ && !spec_.radius && spec_.k > 0 && sum_shows_elements(sum_of(spec_.metric));
   }
 
   SearchArgs args() const {
@@ -204,23 +211,17 @@ class CudaSession final : public Session {
     args.counters = counters();
     return args;
   }
-  Ranking ranking() const {
-    return {.rows = rows().matrix,
-            .queries = queries_.matrix,
-            .metric = spec_.metric,
-            .type = spec_.type,
-            .first_row = kept_ ? 0 : first_row_,
-            .counters = counters()};
-  }
 
   void rerank_candidates(bool last) {
-    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), ranking(), wide_, last);
+    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), wide_, last);
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
     const std::int64_t count = queries_.matrix.count;
     const RerankShape shape = rerank_shape(count, spec_.k, labelled, device_.multiprocessors);
     const auto rerank = [&](bool all) {
-      const Rerank s{.args = args(), .ranking = ranking(), .words = shape.words, .nearest = shape.nearest, .last = all};
+      const SearchArgs args = this->args();
+      const Rerank s{
+          .args = args, .ranking = ranking_of(args), .words = shape.words, .nearest = shape.nearest, .last = all};
       device_.launch().next(count, shape.threads, rerank_memory(shape.words, spec_.k, wide_),
                             rerank_kernel(s.ranking, wide_), s);
     };
@@ -233,60 +234,30 @@ class CudaSession final : public Session {
 
   /// The lists of a batch to the caller. Returns how many of its queries are to be searched again.
   std::int64_t finish_batch(const NeighborsView& out, const BoundsView& bounds) {
-    const std::int64_t count = queries_.matrix.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
-    const bool on_device = device_.holds(out.ids);
-    Finish f{.args = args(),
-             .ranking = ranking(),
-             .first_id = spec_.first_id,
-             .out_k = out.k,
-             .filters = filters_,
-             .full_lists = spec_.filter.uniform(),
-             .speculative = speculates_,
-             .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)};
-    f.own_rows = on_device;
-    f.pieces = (out.k + 1023) / 1024;
-    f.ids = on_device ? out.ids : ids_.reserve(count * out.k);
-    f.distances = on_device ? out.distances : out_.reserve(count * out.k * size);
-    f.verified_radius = counters_and_bounds_.data() + counter_words;
-    f.largest = f.verified_radius + count;
-    f.counts = out.counts == nullptr ? nullptr : on_device ? out.counts : totals_.reserve(count);
-    // Of results that stay on the device the counters are all that comes.
-    auto* const host_counters = on_device ? static_cast<Counters*>(device_.reached_by_both(sizeof(Counters))) : nullptr;
-    f.host_counters = host_counters;
-    device_.launch().next((count * f.pieces + 3) / 4, 128, 0, wide_ ? finish_queries<Wide> : finish_queries<Packed>, f);
-    std::vector<double> counters_and_bounds(static_cast<std::size_t>(counter_words + (on_device ? 0 : 2 * count)));
-    if (host_counters == nullptr)
-      device_.out(counters_and_bounds.data(), counters_and_bounds_.data(),
-                  static_cast<std::int64_t>(counters_and_bounds.size()) * 8);
-    device_.wait();
-    Counters counters;
-    std::memcpy(&counters,
-                host_counters != nullptr ? static_cast<const void*>(host_counters) : counters_and_bounds.data(),
-                sizeof counters);
+    const SearchArgs args = this->args();
+    const Counters counters =
+        output_.finish({.args = args,
+                        .ranking = ranking_of(args),
+                        .first_id = spec_.first_id,
+                        .filters = filters_,
+                        .full_lists = spec_.filter.uniform(),
+                        .speculative = speculates_,
+                        .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)},
+                       out, wide_);
     report(counters);
-    if (on_device) {
-      write_bounds(bounds, count, counters);
-    } else {
-      std::copy_n(counters_and_bounds.data() + counter_words, count, bounds.verified_radius);
-      std::copy_n(counters_and_bounds.data() + counter_words + count, count, bounds.largest);
-      rows_out(device_, numbers_, out.ids, f.ids, out.k * 8, thread_pool_);
-      rows_out(device_, numbers_, out.distances, f.distances, out.k * size, thread_pool_);
-      if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8, thread_pool_);
-      device_.wait();
-    }
-    if (bounds.found != nullptr && !(bounds.all_proved != nullptr && *bounds.all_proved))
-      count_found(out, numbers_, on_device, bounds.found, thread_pool_);
-    stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, on_device);
+    output_.give(out, bounds, numbers_, counters);
+    stats_.underflowed +=
+        underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, output_.on_device());
     return noted_.note(counters, stats_);
   }
 
-  /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as the batch's slots hold.
-  /// The batch is another one afterwards.
+  /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as
+  /// the batch's slots hold. The batch is another one afterwards.
   void search_missed(const NeighborsView& out, const BoundsView& bounds, std::int64_t missed) {
     const std::int64_t count = queries_.matrix.count, most = repeated_batch(count, slots_of(plan_), speculation_);
     std::vector<double> largest(static_cast<std::size_t>(count));
     std::vector<std::uint32_t> order(largest.size());
-    device_.out(largest.data(), counters_and_bounds_.data() + counter_words + count, count * 8);
+    device_.out(largest.data(), output_.largest_errors(count), count * 8);
     device_.out(order.data(), queries_.matrix.order, count * 4);
     device_.wait();
     const std::vector<std::int64_t> which = marked(largest, missed_mark, order);  // of the batch
@@ -299,7 +270,8 @@ class CudaSession final : public Session {
         missed_rows_.gather(Points(queries_.matrix.rows, queries_.matrix.dtype, count, queries_.matrix.dims), which);
     speculates_ = false;
     for (const std::int64_t i : which) bounds.largest[i] = 0;
-    // Searches of some of them, and their bounds. Where most of the first block are lost again, the others are left to the next precision.
+    // Some of them are searched at a time. Where most of the first
+    // block are lost again, the others are left to the next precision.
     for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
       taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
       const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
@@ -323,38 +295,17 @@ class CudaSession final : public Session {
     if (counters.bad_queries != 0) preparer_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) preparer_->report_rows(spec_.corpus, "corpus");
   }
-  static constexpr std::int64_t counter_words = sizeof(Counters) / 8;
-  Counters* counters() const noexcept { return reinterpret_cast<Counters*>(counters_and_bounds_.data()); }
+  Counters* counters() const noexcept { return output_.counters(); }
   /// What the kernels have counted so far.
   Counters counted() {
     preparer_->clear_counters();
-    Counters counters;
-    device_.out(&counters, this->counters(), sizeof counters);
-    device_.wait();
-    return counters;
+    return output_.counted();
   }
   void report(const Counters& counters) {
     report_bad_rows(counters);
-    if (counters.undefined_keys != 0)
-      fail(ErrorCode::range_error,
-           cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
+    if (counters.undefined_keys != 0) report_undefined_product(counters.first_undefined);
     if (counters.infinite_keys != 0)
       report_infinite(spec_, counters.nearest_infinite != 0 ? ListEnd::nearest : ListEnd::farthest);
-  }
-
-  /// Results that stay on the device cannot be read by certify: what it would find is said here.
-  void write_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
-    const auto lost = static_cast<std::int64_t>(counters.given_up + counters.missed);
-    const bool none = std::exchange(lost_, lost) == lost, all_proved_now = none && bounds.all_proved != nullptr;
-    if (all_proved_now) *bounds.all_proved = true;
-    std::fill_n(bounds.largest, all_proved_now ? 1 : count, 0.0);
-    std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (none) return void(std::fill_n(bounds.verified_radius, all_proved_now ? 0 : count, infinite));
-    device_.out(bounds.verified_radius, counters_and_bounds_.data() + counter_words, count * 8);
-    device_.wait();
-    std::replace_if(
-        bounds.verified_radius, bounds.verified_radius + count,
-        [](double verified_radius) { return verified_radius > -infinite; }, infinite);
   }
 
   Device& device_;
@@ -365,6 +316,7 @@ class CudaSession final : public Session {
   std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
   ThreadPool& thread_pool_;
   Stats& stats_;
+  std::int64_t longest_;  // list that rows with as many equals before them are left out of
   std::optional<MatrixPreparer<Device>> preparer_;
   DeviceTransform transform_;
   DeviceBuffer<float, Device> centre_;
@@ -375,10 +327,7 @@ class CudaSession final : public Session {
   DeviceBuffer<Slot, Device> slots_;
   DeviceBuffer<std::uint32_t, Device> counts_;
   DeviceBuffer<std::byte, Device> best_;
-  // The counters, then bounds and largest errors of a batch: one copy brings them.
-  DeviceBuffer<double, Device> counters_and_bounds_;
-  DeviceBuffer<std::int64_t, Device> ids_, totals_;
-  DeviceBuffer<std::byte, Device> out_;
+  BatchOutput<Device> output_;
   ChosenRows<Device> chosen_, missed_rows_;  // queries that do not follow one another
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;
@@ -392,7 +341,7 @@ class CudaSession final : public Session {
   Speculation speculation_;
   bool speculates_ = false;  // of this batch
   NotedCounters noted_;
-  std::int64_t first_row_ = 0, seen_rows_ = 0, lost_ = 0;
+  std::int64_t first_row_ = 0, seen_rows_ = 0;
 };
 
 }  // namespace vicinal::cuda

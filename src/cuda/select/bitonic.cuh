@@ -1,8 +1,8 @@
-// Truncated bitonic sort, TBiS: Sismanis, Pitsianis and Sun 2012, III. Lists of K words, the power of two from k on, are sorted
-// in alternating directions; then the smaller of each pair of words of an ascending and a descending list are the K smallest of
-// both, bitonic, and are sorted again, until one list is left. Every exchange is known beforehand: no word decides where
-// others go. Where two lists fit into shared memory, a block reduces a whole tile to one list; longer lists pass through
-// global memory.
+// Truncated bitonic sort, TBiS: Sismanis, Pitsianis and Sun 2012, III. Lists of K words, the power of two from k on,
+// are sorted in alternating directions; then the smaller of each pair of words of an ascending and a descending list
+// are the K smallest of both, bitonic, and are sorted again, until one list is left. Every exchange is known
+// beforehand: no word decides where others go. Where two lists fit into shared memory, a block reduces a whole tile to
+// one list; longer lists pass through global memory.
 #pragma once
 #include "cuda/select/kernel.hpp"
 
@@ -10,7 +10,8 @@ namespace vicinal::cuda {
 
 inline constexpr int bitonic_threads = 256;
 
-/// Compares and exchanges the words of `buffer` at distance `stride`; ascending(i) says the direction of the list that i is in.
+/// Compares and exchanges the words of `buffer` at distance `stride`;
+/// ascending(i) says the direction of the list that i is in.
 template <class Word, class Ascending>
 __device__ __forceinline__ void exchange_tile(Word* buffer, int count, int stride, const Ascending& ascending) {
   for (int pair = thread_index(); pair < count / 2; pair += thread_count()) {

@@ -23,8 +23,8 @@ struct Choice {
   const char* why;
 };
 
-/// The one that suits the shape: the first of these that takes it. The times are medians on one H200, 2026-11-22, 32-bit floats with ids, in
-/// milliseconds (bench/results/select_cuda.csv): of the choice, and of the next best.
+/// The one that suits the shape: the first of these that takes it. The times are medians on one H200, 2026-11-22,
+/// 32-bit floats with ids, in milliseconds (bench/results/select_cuda.csv): of the choice, and of the next best.
 template <class Launch>
 Choice choose_select(const SelectArgs& task, int multiprocessors) {
   const std::int64_t rows = task.values.rows, cols = task.values.cols, k = task.k;

@@ -1,5 +1,6 @@
-// Readers load rows fast: sixteen bytes at a time where values lie side by side and rows start at multiples of that, else value by value. A
-// reader cuts a row into a head, whole vectors, and a tail; head and tail are fewer values than two vectors.
+// Readers load rows fast: sixteen bytes at a time where values lie side by side and
+// rows start at multiples of that, else value by value. A reader cuts a row into a
+// head, whole vectors, and a tail; head and tail are fewer values than two vectors.
 #pragma once
 #include "cuda/select/kernel.hpp"
 

@@ -1,6 +1,6 @@
-// Emission turns words into what the call returns: values with their own bits, ids, and the payload of the chosen positions.
-// A key without a position gives its value back, except a zero, whose sign it has lost, and a NaN: of those the row holds as many
-// as the answer, in order of position, and the row is read again for them.
+// Emission turns words into what the call returns: values with their own bits, ids, and the payload of the chosen
+// positions. A key without a position gives its value back, except a zero, whose sign it has lost, and a NaN: of those
+// the row holds as many as the answer, in order of position, and the row is read again for them.
 #pragma once
 #include "cuda/select/kernel.hpp"
 
@@ -53,7 +53,8 @@ __device__ __forceinline__ Key value_of_key(const Rows& rows, Key key, Key sign,
   return rows.is_signed ? static_cast<Key>(value ^ sign) : value;
 }
 
-/// One word to its place in the results; `Size`, where it is known, is of a value. A zero has lost its sign to the key and a NaN its bits: those are read again.
+/// One word to its place in the results; `Size`, where it is known, is of a value. A zero has lost its sign to the key
+/// and a NaN its bits: those are read again.
 template <class Form, int Size = 0>
 __device__ __forceinline__ void emit_word(const Rows& rows, const Emission& out, std::int64_t row, std::int64_t at,
                                           const typename Form::Word& word) {

@@ -1,5 +1,5 @@
-// A word is a key-index pair, which selections compare and move: it is smaller when its value comes earlier, ties by position. Its form says
-// what it is made of:
+// A word is a key-index pair, which selections compare and move: it is smaller when its value comes earlier, ties by
+// position. Its form says what it is made of:
 //   Packed   a key of 32 bits and a position of 32 bits in one integer
 //   Wide     a key and a position of 64 bits each: values of 64 bits, and rows beyond 2^32 - 1 columns
 //   Alone    a key without a position, for values whose ids are not asked for; equal words are alike

@@ -1,15 +1,17 @@
-// SelectKernel is what the host knows of an algorithm: what it takes, the memory that it works in, and what launches it. All of it is plain
-// arithmetic, the same under the emulator. `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct: CudaLaunch in
-// cuda/device/launch.cuh, an emulated one in tests/kernels.
+// SelectKernel is what the host knows of an algorithm: what it takes, the memory that it works in, and what launches
+// it. All of it is plain arithmetic, the same under the emulator. `launch(blocks, threads, shared, kernel, args)`
+// queues a kernel that takes one struct: CudaLaunch in cuda/device/launch.cuh, an emulated one in tests/kernels.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
+#include "core/divide.hpp"
 #include "cuda/select/input.cuh"
 #include "cuda/select/select.hpp"
 
-// Where a .cu file includes an algorithm, its launches on a device are compiled there; a host compiler needs no such line.
+// Where a .cu file includes an algorithm, its launches on a
+// device are compiled there; a host compiler needs no such line.
 #if defined(__CUDACC__)
 #define VICINAL_SELECT_INSTANCE(name) template const SelectKernel<CudaLaunch>& name##_select<CudaLaunch>()
 #else
@@ -32,7 +34,8 @@ struct SelectBatch {
   int multiprocessors = 1;
 };
 
-/// Memory that an algorithm works in: so much for each row of a batch, and so much for each row in work, of at most `most_workers`.
+/// Memory that an algorithm works in: so much for each row of a batch,
+/// and so much for each row in work, of at most `most_workers`.
 struct Workspace {
   std::int64_t row = 0, worker = 0, most_workers = 0;
 };
@@ -41,7 +44,6 @@ struct Workspace {
 inline std::int64_t blocks_for(std::int64_t work, int multiprocessors) {
   return std::max<std::int64_t>(1, std::min<std::int64_t>(work, std::int64_t{multiprocessors} * 64));
 }
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_two(std::int64_t least) {
   std::int64_t power = 1;
   while (power < least) power *= 2;
@@ -53,8 +55,8 @@ inline std::int64_t most_tile(FormName form) { return (32 << 10) / std::max<std:
 
 // merge: words a chunk, and words of each of the two arrays between which lists pass.
 inline std::int64_t merge_chunk(FormName form, std::int64_t n, std::int64_t k) {
-  const std::int64_t good =
-      std::max<std::int64_t>(1024, power_of_two(2 * k));  // a chunk of k would leave nothing to drop
+  // A chunk of k would leave nothing to drop.
+  const std::int64_t good = std::max<std::int64_t>(1024, power_of_two(2 * k));
   return std::max<std::int64_t>(256, std::min({power_of_two(n), good, most_tile(form)}));
 }
 inline std::int64_t merge_words(FormName form, std::int64_t n, std::int64_t k) {
@@ -67,7 +69,8 @@ inline Workspace merge_workspace(FormName form, std::int64_t n, std::int64_t k) 
 
 // Long lists of packed words are sorted by a sample (sample_sort.cuh); others are merged.
 inline constexpr int most_sample_sort_buckets = 128, sample_sort_samples = 4096;
-/// Buckets have about 1,200 to 2,400 words each, and hardly one has the 4,096 that shared memory holds: the most buckets have fewer, since each has fewer samples.
+/// Buckets have about 1,200 to 2,400 words each, and hardly one has the 4,096 that shared memory holds: the most
+/// buckets have fewer, since each has fewer samples.
 inline int sample_sort_buckets(std::int64_t n) {
   const std::int64_t buckets = power_of_two(divide_up(n, 2400));
   return static_cast<int>(buckets < most_sample_sort_buckets ? buckets : power_of_two(divide_up(n, 1800)));
@@ -123,23 +126,25 @@ inline Workspace radix_workspace(FormName form, std::int64_t cols, int multiproc
 inline constexpr std::int64_t scan_tile = 8192;
 inline Workspace scan_workspace(std::int64_t cols) { return {32 + 256 * 8 + divide_up(cols, scan_tile) * 16, 0, 0}; }
 
-// sieve: what is speculated from a sample. The threshold of a row is a word that `rank` to `most_rank` of the samples are not beyond.
+// sieve: what is speculated from a sample. The threshold of a row is
+// a word that `rank` to `most_rank` of the samples are not beyond.
 struct SpeculativeThreshold {
   int samples = 0;  // a block; 0: no sample, every word is within the threshold
   int run = 1;      // side by side, since memory is read 32 bytes at a time
   int rank = 0, most_rank = 0;
 };
 inline constexpr std::int64_t sieve_block_samples = 2048;  // of sieve_block
-/// The k smallest of `cols` are not beyond the speculative threshold, but for one row in 10^9: of the k, those in the sample are about Poisson
-/// distributed with the mean k samples / cols, and Chernoff's bound says how many there may be.
+/// The k smallest of `cols` are not beyond the speculative threshold, but for one
+/// row in 10^9: of the k, those in the sample are about Poisson distributed with
+/// the mean k samples / cols, and Chernoff's bound says how many there may be.
 inline SpeculativeThreshold speculate(std::int64_t cols, std::int64_t k, std::int64_t samples, int blocks, int run) {
   SpeculativeThreshold speculative;
   samples = std::min(samples, cols / 8 / blocks);
   samples -= samples % run;
   if (samples < 4 * run) return speculative;
   const double mean = static_cast<double>(k) * static_cast<double>(samples * blocks) / static_cast<double>(cols);
-  auto rank =
-      static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));  // more than one run: rows may be sorted
+  // It is more than one run, since rows may be sorted.
+  auto rank = static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));
   while (static_cast<double>(rank) * std::log(static_cast<double>(rank) / mean) - static_cast<double>(rank) + mean < 21)
     ++rank;
   // A threshold is found in fewer steps where it may be a little higher; of many samples a little is less.
@@ -165,7 +170,8 @@ VICINAL_BOTH std::int64_t sieve_sample_column(std::int64_t row, std::int64_t run
 inline std::int64_t sieve_room(std::int64_t k) { return std::max<std::int64_t>(1024, 2 * k); }
 inline std::int64_t sieve_most_k(FormName form) { return form == FormName::wide ? 2048 : 4096; }
 
-/// sieve_rows: a row fits into the registers of a warp or a block of eight, and its answer into so many words of shared memory.
+/// sieve_rows: a row fits into the registers of a warp or a block
+/// of eight, and its answer into so many words of shared memory.
 inline constexpr std::int64_t sieve_rows_cols = 8192;
 inline constexpr int sieve_rows_warps = 4;  // a block, of rows of a warp each
 template <int warps>
@@ -187,7 +193,8 @@ struct SieveGridPlan {
 inline SieveGridPlan sieve_grid_plan(std::int64_t cols, std::int64_t k, int size, FormName form) {
   SieveGridPlan plan;
   plan.in_block = k <= sieve_most_k(form);
-  // Long rows have more samples, so that what is found stays some times k; the smallest of all samplers fit into one block.
+  // Long rows have more samples, so that what is found stays some
+  // times k; the smallest of all samplers fit into one block.
   constexpr std::int64_t per_block = 4096, most_kept = 8192, long_k = 16384;
   int samplers =
       static_cast<int>(std::min<std::int64_t>(64, std::max(cols / 256 / per_block, power_of_two(k / long_k))));

@@ -1,7 +1,7 @@
-// Truncated merge sort by merge path: Li and Amenta 2015, 3.2; Sismanis, Pitsianis and Sun 2012, II. Blocks sort chunks in shared
-// memory; then pairs of lists are merged, of which only the k smallest words are made. A list longer than shared memory is no
-// special case: each block merges one tile of the result, whose two ranges merge path finds. The same kernels sort the k words
-// that another algorithm selected.
+// Truncated merge sort by merge path: Li and Amenta 2015, 3.2; Sismanis, Pitsianis and Sun 2012, II. Blocks sort chunks
+// in shared memory; then pairs of lists are merged, of which only the k smallest words are made. A list longer than
+// shared memory is no special case: each block merges one tile of the result, whose two ranges merge path finds. The
+// same kernels sort the k words that another algorithm selected.
 #pragma once
 #include "cuda/select/sample_sort.cuh"
 

@@ -1,10 +1,11 @@
-// Quick multi-select: Komarov, Dashti and D'Souza 2014. A group, a warp or a block, partitions its row around a pivot in segments
-// of 32 words: ballots and popcounts say where each word goes, the segment is put in order in shared memory, and both sides are
-// written side by side into an auxiliary array. What is known to belong to the answer stays where it is, and a stack of
-// references says in which array; only the part that holds the k-th word is partitioned again.
-// Ours: words equal to the pivot are counted, not moved, so that equal words cost one pass; the pivot is a sample of a rank
-// near the one that is wanted; after `sampled_rounds` it is the middle of the words still possible, so no input takes more
-// than the bits of a word in rounds; and the last words, as many as the group has lanes, are ranked by counting.
+// Quick multi-select: Komarov, Dashti and D'Souza 2014. A group, a warp or a block, partitions its row around
+// a pivot in segments of 32 words: ballots and popcounts say where each word goes, the segment is put in
+// order in shared memory, and both sides are written side by side into an auxiliary array. What is known to
+// belong to the answer stays where it is, and a stack of references says in which array; only the part that
+// holds the k-th word is partitioned again. Ours: words equal to the pivot are counted, not moved, so that
+// equal words cost one pass; the pivot is a sample of a rank near the one that is wanted; after
+// `sampled_rounds` it is the middle of the words still possible, so no input takes more than the bits of a
+// word in rounds; and the last words, as many as the group has lanes, are ranked by counting.
 #pragma once
 #include "cuda/select/kernel.hpp"
 
@@ -132,7 +133,8 @@ class QuickGroup {
     return from_lane(mine, __ffs(static_cast<int>(holder)) - 1);
   }
 
-  /// Words before the pivot go to the left end of [left, right), those after it to the right; both bounds move past them.
+  /// Words before the pivot go to the left end of [left, right),
+  /// those after it to the right; both bounds move past them.
   __device__ void partition(int source, int into, const Word& pivot, std::int64_t& left, std::int64_t& right) {
     Word* out = arrays_ + into * p_.rows.cols;
     Word* segment = segments_ + warp() * 32;

@@ -1,7 +1,7 @@
-// Truncated radix sort, most significant digit first: Sismanis, Pitsianis and Sun 2012, II. A block a row counts the values of a
-// digit of eight bits; buckets before that of the k-th word belong to the answer, those after it are dropped, and only the bucket
-// of the k-th goes on to the next digit. Buckets are split stably, so that of equal keys the lowest positions are taken. What is
-// left, the k words by buckets, is sorted by run_sort.
+// Truncated radix sort, most significant digit first: Sismanis, Pitsianis and Sun 2012, II. A block a row counts the
+// values of a digit of eight bits; buckets before that of the k-th word belong to the answer, those after it are
+// dropped, and only the bucket of the k-th goes on to the next digit. Buckets are split stably, so that of equal keys
+// the lowest positions are taken. What is left, the k words by buckets, is sorted by run_sort.
 #pragma once
 #include "cuda/select/kernel.hpp"
 
@@ -17,7 +17,8 @@ struct Radix {
   std::int64_t capacity;  // of each
 };
 
-/// Which words of a row are candidates: those whose key has `prefix` under `mask`; `shift` is that of the digit that splits them next.
+/// Which words of a row are candidates: those whose key has `prefix`
+/// under `mask`; `shift` is that of the digit that splits them next.
 template <class Key>
 struct RadixDigit {
   Key prefix = 0, mask = 0;
@@ -26,8 +27,8 @@ struct RadixDigit {
   __device__ __forceinline__ Key of(Key key) const { return key >> shift & 255; }
 };
 
-/// Counts the digits of the candidates among n words, and finds the digit of the need-th: chosen[0] is the digit, chosen[1] the words before
-/// its bucket, and chosen[2] those in it.
+/// Counts the digits of the candidates among n words, and finds the digit of the need-th: chosen[0] is the digit,
+/// chosen[1] the words before its bucket, and chosen[2] those in it.
 template <class Form, class WordAt>
 __device__ __forceinline__ void count_digits(const RadixDigit<typename Form::Key>& digits, std::int64_t n,
                                              std::int64_t need, unsigned* counts, std::uint64_t* sums,
@@ -52,7 +53,8 @@ __device__ __forceinline__ void count_digits(const RadixDigit<typename Form::Key
   __syncthreads();
 }
 
-/// Splits the candidates among n words in order: those of a lower digit than `digit` go to lower_out, the first same_end of its own to same_out.
+/// Splits the candidates among n words in order: those of a lower digit than `digit` go to lower_out, the first
+/// same_end of its own to same_out.
 template <class Form, class WordAt>
 __device__ __forceinline__ void split_by_digit(const RadixDigit<typename Form::Key>& digits, typename Form::Key digit,
                                                std::int64_t n, typename Form::Word* lower_out,
@@ -114,7 +116,8 @@ __global__ void __launch_bounds__(radix_threads) radix(Radix<Form> p) {
       const auto word = [&](std::int64_t i) { return from != nullptr ? from[i] : input_word<Form>(p.rows, row, i); };
       count_digits<Form>(digits, n, need, counts, sums, chosen, word);
 
-      // Where the bucket of the need-th goes: to the answer, if all of it that is wanted is known, or to the candidates, if they have room.
+      // Where the bucket of the need-th goes: to the answer, if all of it that is wanted is known, or to the
+      // candidates, if they have room.
       const Key digit = static_cast<Key>(chosen[0]);
       const auto below = static_cast<std::int64_t>(chosen[1]), within = static_cast<std::int64_t>(chosen[2]);
       need -= below;

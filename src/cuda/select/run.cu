@@ -1,11 +1,12 @@
-// One selection on one device: see run.hpp. Copies of the host's values, their results and the launches' workspace share one
-// piece of device memory, for as many rows at a time as fit.
+// One selection on one device: see run.hpp. Copies of the host's values, their results and the launches' workspace
+// share one piece of device memory, for as many rows at a time as fit.
 #include "cuda/select/run.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
 
+#include "core/divide.hpp"
 #include "core/retry.hpp"
 #include "core/text.hpp"
 #include "cuda/device/check.hpp"
@@ -123,7 +124,7 @@ class Run {
     SelectArgs& launch = made.launch;
     const auto carve = [&](std::int64_t bytes) {
       const std::uintptr_t at = base + static_cast<std::uintptr_t>(made.bytes);
-      made.bytes += (bytes + alignment - 1) / alignment * alignment;
+      made.bytes += rounded_up(bytes, alignment);
       return reinterpret_cast<void*>(at);
     };
     // Values and payload: copied, or read where they are.

@@ -1,8 +1,10 @@
-// Sample sort: Frazer and McKellar 1970; Leischner, Osipov and Sanders 2010. Words of a sample divide a row into buckets of about as many words each, and
-// every word is moved to its bucket; then a block sorts a bucket in shared memory, by counting as well: equal parts of the bucket's span have a word or two
-// each, and a word's rank among those of its part is counted. So each word is read three times and written twice, however long the row. A bucket that is
-// too large for shared memory, because the sample misrepresents the row, is ranked by comparing all of its words, which is slow and as right. Words must
-// differ, as key-index pairs do; last() alone may stand in a list several times, at whose end it comes.
+// Sample sort: Frazer and McKellar 1970; Leischner, Osipov and Sanders 2010. Words of a sample divide a row
+// into buckets of about as many words each, and every word is moved to its bucket; then a block sorts a
+// bucket in shared memory, by counting as well: equal parts of the bucket's span have a word or two each, and
+// a word's rank among those of its part is counted. So each word is read three times and written twice,
+// however long the row. A bucket that is too large for shared memory, because the sample misrepresents the
+// row, is ranked by comparing all of its words, which is slow and as right. Words must differ, as key-index
+// pairs do; last() alone may stand in a list several times, at whose end it comes.
 #pragma once
 #include "cuda/select/kernel.hpp"
 
@@ -34,8 +36,8 @@ __device__ __forceinline__ std::int64_t sample_place(std::int64_t row, std::int6
                      static_cast<std::uint64_t>(hash ^ hash >> 16) * static_cast<std::uint64_t>(end - begin) >> 32);
 }
 
-/// Sorts up to sample_sort_tile words from `words` to `out`. In shared memory: `ordered` has room for a tile, `begins` for sample_sort_bins + 1 counters, `ends`
-/// for three words a warp.
+/// Sorts up to sample_sort_tile words from `words` to `out`. In shared memory: `ordered` has room for a tile, `begins`
+/// for sample_sort_bins + 1 counters, `ends` for three words a warp.
 template <class Word>
 __device__ __forceinline__ void sort_bucket(const Word* words, int count, Word* out, Word* ordered, unsigned* begins,
                                             Word* ends) {
@@ -189,8 +191,8 @@ __global__ void __launch_bounds__(sample_sort_threads) count_buckets(SampleSort<
   }
 }
 
-/// Words to their buckets, in any order there: a tile is put in the order of buckets in shared memory first, so that runs of words are written. Dynamic
-/// shared memory of a tile.
+/// Words to their buckets, in any order there: a tile is put in the order of buckets in shared memory first, so that
+/// runs of words are written. Dynamic shared memory of a tile.
 template <class Form>
 __global__ void __launch_bounds__(sample_sort_threads) move_to_buckets(SampleSort<Form> p) {
   using Word = typename Form::Word;

@@ -1,6 +1,7 @@
-// Select, then scan: Sismanis, Pitsianis and Sun 2012, II. Radix select finds the k-th key, digit by digit, without moving a
-// word; then one scan gives the places of the keys before it, and another those of its equals, in order of position, as many
-// as are wanted. All blocks work on each row, so this one suits few and very long rows; beside the answer it keeps counts alone.
+// Select, then scan: Sismanis, Pitsianis and Sun 2012, II. Radix select finds the k-th key, digit by digit, without
+// moving a word; then one scan gives the places of the keys before it, and another those of its equals, in order of
+// position, as many as are wanted. All blocks work on each row, so this one suits few and very long rows; beside the
+// answer it keeps counts alone.
 #pragma once
 #include "cuda/select/kernel.hpp"
 

@@ -6,7 +6,8 @@
 
 namespace vicinal::cuda {
 
-/// Everything in device memory and checked: rows >= 1, cols >= 1, 1 <= k <= cols, strides multiples of the size of an element.
+/// Everything in device memory and checked: rows >= 1, cols >= 1,
+/// 1 <= k <= cols, strides multiples of the size of an element.
 struct SelectArgs {
   Values values;
   Payload payload;

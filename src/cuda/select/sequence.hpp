@@ -1,5 +1,6 @@
-// The sequence runs one selection from end to end: it chooses an algorithm, divides the rows into batches that the workspace holds, and for
-// each batch runs the algorithm, sorts and emits. It is written once over `Launch`, so that tests run the same under the emulator.
+// The sequence runs one selection from end to end: it chooses an algorithm, divides the rows into batches that the
+// workspace holds, and for each batch runs the algorithm, sorts and emits. It is written once over `Launch`, so that
+// tests run the same under the emulator.
 #pragma once
 #include "core/text.hpp"
 #include "cuda/select/choose.hpp"

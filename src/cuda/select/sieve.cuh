@@ -1,10 +1,10 @@
-// Sieve is vicinal's own selection on CUDA (docs/design/0014): it takes a speculative threshold from a sample of the row, keeps in one pass what
-// is not beyond it, and finishes exactly. Thresholds are words, a key and a position, so equal values are cut by position and rows
-// of equal values are like any other. This file holds what a block does with a row; sieve_block.cuh and sieve_grid.cuh are
-// the kernels: a block a row, and many blocks a row.
-//   Words within the threshold gather in shared memory. When they fill it, the k-th of them is a better one, which no word of the answer is
-//   beyond, and the rest is dropped: so no threshold can be too high. One that was too low, fewer than k words kept, is seen by the
-//   count; then the k-th word is found digit by digit and the row read again.
+// Sieve is vicinal's own selection on CUDA (docs/design/0014): it takes a speculative threshold from a sample of the
+// row, keeps in one pass what is not beyond it, and finishes exactly. Thresholds are words, a key and a position, so
+// equal values are cut by position and rows of equal values are like any other. This file holds what a block does with
+// a row; sieve_block.cuh and sieve_grid.cuh are the kernels: a block a row, and many blocks a row.
+//   Words within the threshold gather in shared memory. When they fill it, the k-th of them is a better one, which no
+//   word of the answer is beyond, and the rest is dropped: so no threshold can be too high. One that was too low, fewer
+//   than k words kept, is seen by the count; then the k-th word is found digit by digit and the row read again.
 #pragma once
 #include "cuda/select/dense.cuh"
 #include "cuda/select/emit.cuh"
@@ -43,8 +43,8 @@ class SieveRow {
   __device__ SieveRow(const Sieve& p, Word* memory, SieveState* state, int* sums, Word* ends)
       : p_(p), answer_(memory), buffer_(memory + p.sorted), state_(state), sums_(sums), ends_(ends) {}
 
-  /// A threshold from a sample: `blocks` blocks look at different values of the row, this is number `block`. Leaves the sample in
-  /// the buffer; its number of words is speculative.samples.
+  /// A threshold from a sample: `blocks` blocks look at different values of the row, this is number `block`. Leaves the
+  /// sample in the buffer; its number of words is speculative.samples.
   __device__ void sample(std::int64_t row, int block, int blocks) {
     const std::int64_t runs = std::int64_t{p_.speculative.samples} / p_.speculative.run * blocks;
     const std::int64_t stratum = p_.rows.cols / runs / p_.speculative.run * p_.speculative.run;
@@ -58,8 +58,8 @@ class SieveRow {
     __syncthreads();
   }
 
-  /// A word of the buffer's first `count` that at least `least` and at most `most` of them are not beyond; where so few words cannot
-  /// be had, since a word is there several times, as few as can be. All threads get it.
+  /// A word of the buffer's first `count` that at least `least` and at most `most` of them are not beyond; where so few
+  /// words cannot be had, since a word is there several times, as few as can be. All threads get it.
   __device__ Word threshold_among(int count, int least, int most) {
     Word low = Form::last(), high = Form::first();
     for (int i = thread_index(); i < count; i += sieve_threads) {
@@ -94,8 +94,8 @@ class SieveRow {
     return threshold;
   }
 
-  /// Gathers the words of columns [begin, end) that are not beyond the threshold; full() is called by all threads when another round
-  /// may not fit, and makes room. The count is in state->count.
+  /// Gathers the words of columns [begin, end) that are not beyond the threshold; full() is called by all threads when
+  /// another round may not fit, and makes room. The count is in state->count.
   template <class Full>
   __device__ void gather(std::int64_t row, std::int64_t begin, std::int64_t end, Word& threshold, const Full& full) {
     using Vector = typename Reader::Vector;

@@ -1,6 +1,6 @@
-// sieve_grid is sieve with many blocks a row, for rows too few to fill the device: one launch takes speculative thresholds, one gathers what is
-// not beyond them in global memory, one finishes. Answers longer than a block sorts are selected by one block a row, which
-// sees that there are enough words and not too many, and then sorted by run_sort.
+// sieve_grid is sieve with many blocks a row, for rows too few to fill the device: one launch takes speculative
+// thresholds, one gathers what is not beyond them in global memory, one finishes. Answers longer than a block sorts are
+// selected by one block a row, which sees that there are enough words and not too many, and then sorted by run_sort.
 #pragma once
 #include "cuda/select/sieve.cuh"
 

@@ -1,8 +1,9 @@
-// sieve_parts is sieve for a few rows of medium length, where a sample, a reading and a finish one after the other would mostly wait. A row is
-// dealt out to parts, eight values at a time, at columns that hang on a hash. A block takes a part: the 16th of the least words of its threads,
-// four by four, is a threshold that at least 16 words are not beyond, and those words, 32 at most, go to memory with the threshold. A block
-// then takes what all parts found: its best k are the answer when the k-th is not beyond any part's threshold. Where a part held more of the
-// answer than it could say, which takes rows that are made for it, the block reads the row itself.
+// sieve_parts is sieve for a few rows of medium length, where a sample, a reading and a finish one after the other
+// would mostly wait. A row is dealt out to parts, eight values at a time, at columns that hang on a hash. A block takes
+// a part: the 16th of the least words of its threads, four by four, is a threshold that at least 16 words are not
+// beyond, and those words, 32 at most, go to memory with the threshold. A block then takes what all parts found: its
+// best k are the answer when the k-th is not beyond any part's threshold. Where a part held more of the answer than it
+// could say, which takes rows that are made for it, the block reads the row itself.
 #pragma once
 #include "cuda/select/sieve.cuh"
 
@@ -12,8 +13,9 @@ template <class Form>
 struct SieveParts {
   Sieve one;
   int parts;  // a power of two
-  typename Form::Word*
-      found;  // of each row: the first of each part, the second of each part, ..., with last() where a part has no more
+  // The found words of each row: the first of each part, the second of each part, ..., with last() where a part has no
+  // more.
+  typename Form::Word* found;
   typename Form::Word* thresholds;  // of each part: words that are not beyond it were found
 };
 
@@ -26,7 +28,8 @@ __device__ __forceinline__ int rank_in(const Word* buffer, int count, Word word)
   return rank;
 }
 
-/// Gives all threads the rank-th, counted from 0, of the least words of groups of `lanes` lanes: so many words at least are less.
+/// Gives all threads the rank-th, counted from 0, of the least words
+/// of groups of `lanes` lanes: so many words at least are less.
 template <class Form, int lanes, class Word = typename Form::Word>
 __device__ __forceinline__ Word threshold_of_lanes(Word least, int rank, Word* buffer, Word* chosen) {
 #pragma unroll
@@ -48,8 +51,8 @@ __device__ __forceinline__ Word threshold_of_lanes(Word least, int rank, Word* b
   return *chosen;
 }
 
-/// The keys of a part, those of this thread, which looks at them twice: of rows of up to 2^20 columns they stay in registers. A thread's
-/// columns ascend.
+/// The keys of a part, those of this thread, which looks at them twice: of rows of up to 2^20 columns they stay in
+/// registers. A thread's columns ascend.
 template <bool Float>
 class PartOfRow {
  public:

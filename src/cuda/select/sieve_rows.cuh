@@ -1,7 +1,8 @@
-// sieve_rows is sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by a block. Each lane keeps its
-// keys; a threshold is tried by counting, first the one that would have served the row before, then by what the counts say, then by
-// bisection: it is right when from k to `sorted` keys are not beyond it. Those are sorted by as many high bits of the key as leave
-// room for the word's position in 32 bits; where that left neighbours in the wrong order, by whole words.
+// sieve_rows is sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by
+// a block. Each lane keeps its keys; a threshold is tried by counting, first the one that would have
+// served the row before, then by what the counts say, then by bisection: it is right when from k to
+// `sorted` keys are not beyond it. Those are sorted by as many high bits of the key as leave room for the
+// word's position in 32 bits; where that left neighbours in the wrong order, by whole words.
 #pragma once
 #include "cuda/select/dense.cuh"
 #include "cuda/select/emit.cuh"
@@ -26,7 +27,8 @@ __device__ __forceinline__ std::uint32_t key_near(std::uint32_t key, float dista
   return to <= 0.0f ? 0u : to >= 4294967040.0f ? 4294967040u : static_cast<std::uint32_t>(to);
 }
 
-/// Blocks of a multiprocessor: two sets of 32 registers a lane, one for a row and one for the next, are worth more than more warps.
+/// Blocks of a multiprocessor: two sets of 32 registers a lane, one
+/// for a row and one for the next, are worth more than more warps.
 template <int warps>
 inline constexpr int sieve_rows_blocks = warps == 1 ? 4 : 2;
 
@@ -119,8 +121,9 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
                      begin = std::int64_t{blockIdx.x} * groups + (warps == 1 ? warp_index() : 0);
   load(begin);
   for (std::int64_t row = begin; row < p.rows.rows; row += step) {
-    // Floats of 32 bits are compared as such, where the largest are wanted their opposites; only what is kept gets its key. A row
-    // that is not done after some tries is done by keys, NaNs and equal values too. Places without a value are `beyond`.
+    // Floats of 32 bits are compared as such, where the largest are wanted their
+    // opposites; only what is kept gets its key. A row that is not done after some tries
+    // is done by keys, NaNs and equal values too. Places without a value are `beyond`.
     std::uint32_t bits[values];
     bool by_key = !floats;
 #pragma unroll

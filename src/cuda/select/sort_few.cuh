@@ -1,5 +1,5 @@
-// A warp or a block sorts a few packed keys here: by as many high bits of the key as leave room for the position in 32 bits, and by
-// whole keys where that left neighbours in the wrong order.
+// A warp or a block sorts a few packed keys here: by as many high bits of the key as leave room for the position in 32
+// bits, and by whole keys where that left neighbours in the wrong order.
 #pragma once
 #include "cuda/select/form.cuh"
 
@@ -53,8 +53,9 @@ __device__ __forceinline__ void sort_buffer(Word* buffer, int count, int t, int 
     }
 }
 
-/// Sorts the first `count` words of a buffer of 32 * words, by the warp; their keys are from `least` to `most`, their positions
-/// below 2^13, and the buffer ends with words that stand for none. False, and nothing done, when the high bits were not enough.
+/// Sorts the first `count` words of a buffer of 32 * words, by the warp; their keys are
+/// from `least` to `most`, their positions below 2^13, and the buffer ends with words
+/// that stand for none. False, and nothing done, when the high bits were not enough.
 template <int words>
 __device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* buffer, int count, std::uint32_t least,
                                                   std::uint32_t most) {

@@ -1,5 +1,5 @@
-// What the kernels of strings are given: a corpus and queries as codes in ascending order of length, and a list for each query. Plain
-// data, for both sides of a launch. Every pointer is to memory that the kernels reach.
+// What the kernels of strings are given: a corpus and queries as codes in ascending order of length, and a list for
+// each query. Plain data, for both sides of a launch. Every pointer is to memory that the kernels reach.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,7 @@
-// The kernels find edit distances of many queries to many strings: a thread holds a string's letters in registers; the queries of a block have
-// their masks (Myers 1999, in the form of Hyyro 2003) in shared memory, a row a symbol, so that the lanes of a warp, which are at the
-// same letter of strings of one length, read different banks. A string within the query's threshold goes to the query's list.
+// The kernels find edit distances of many queries to many strings: a thread holds a string's letters in registers; the
+// queries of a block have their masks (Myers 1999, in the form of Hyyro 2003) in shared memory, a row a symbol, so that
+// the lanes of a warp, which are at the same letter of strings of one length, read different banks. A string within the
+// query's threshold goes to the query's list.
 //   near:       takes queries of up to 32 or 64 letters, in one mask
 //   long:       takes more, up to most_masks masks of 64, carried from one to the next
 //   thresholds: takes a threshold to begin with from the distances to strings of about the query's length
@@ -103,7 +104,8 @@ __device__ __forceinline__ void fill_table(const CodedStrings& queries, std::int
   for (int i = 0; i < length; ++i) table[codes[i]] |= Mask{1} << i;
 }
 
-/// Queries of the block that still want strings as long as those of its tile, or -1 in their threshold; false when none does.
+/// Queries of the block that still want strings as long as those
+/// of its tile, or -1 in their threshold; false when none does.
 struct Wanted {
   int* threshold;  // [queries]
   int* length;
@@ -227,8 +229,8 @@ __device__ __forceinline__ std::int64_t first_of_length(const CodedStrings& stri
   return low;
 }
 
-/// A block a query: `sample` strings that begin where strings of its length do. The k-th of their distances is a threshold that k strings keep.
-/// Of queries beyond 64 letters every distance is wanted.
+/// A block a query: `sample` strings that begin where strings of its length do. The k-th of their distances is a
+/// threshold that k strings keep. Of queries beyond 64 letters every distance is wanted.
 template <class Mask>
 __global__ void __launch_bounds__(strings_threads) strings_thresholds(const StringsThresholds initial) {
   static_assert(sizeof(Mask) == 8, "queries of up to 64 letters");

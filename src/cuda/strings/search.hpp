@@ -1,4 +1,5 @@
-// The host's part of a search of strings on a device sends strings there, runs queries in batches, and searches again where lists were too long.
+// The host's part of a search of strings on a device sends strings there,
+// runs queries in batches, and searches again where lists were too long.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -97,7 +98,8 @@ class StringsSearch {
             queries.length(first + count - 1)};
   }
 
-  /// Lists of the positions in `begin`, once more where the thresholds are known; only what is within them is counted where there are none.
+  /// Lists of the positions in `begin`, once more where the thresholds
+  /// are known; only what is within them is counted where there are none.
   void near(StringsArgs args, std::int64_t first, const std::vector<std::int64_t>* begin, Key* matches) {
     const std::int64_t count = args.queries.count;
     const std::vector<std::int64_t> nowhere(begin == nullptr ? static_cast<std::size_t>(count) + 1 : 0, 0);

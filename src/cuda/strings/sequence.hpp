@@ -1,10 +1,11 @@
-// The launches of a search of strings stand here once for all who launch: the library and the measurement on a device, the tests on the
-// emulator. `Launch` is called as CudaLaunch (cuda/device/launch.cuh) is. Strings and queries are cut where the kernels differ: by letters
-// that fit registers, by bits of a mask.
+// The launches of a search of strings stand here once for all who launch: the library and the measurement on a device,
+// the tests on the emulator. `Launch` is called as CudaLaunch (cuda/device/launch.cuh) is. Strings and queries are cut
+// where the kernels differ: by letters that fit registers, by bits of a mask.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
+#include "core/divide.hpp"
 #include "cuda/strings/near.cuh"
 
 namespace vicinal::cuda {
@@ -53,12 +54,12 @@ void run_strings_near(Launch& launch, const StringsArgs& args, const StringsCuts
                      .last_string = last_string,
                      .first_query = first_query,
                      .last_query = last_query};
-    tile.tiles = (last_string - first_string + strings_threads - 1) / strings_threads;
+    tile.tiles = divide_up(last_string - first_string, strings_threads);
     tile.queries_at_once =
         mask_bytes > 8
             ? 1
             : static_cast<int>(std::clamp<std::int64_t>(strings_table_bytes / table, 1, most_queries_at_once));
-    const std::int64_t groups = (last_query - first_query + tile.queries_at_once - 1) / tile.queries_at_once;
+    const std::int64_t groups = divide_up(last_query - first_query, tile.queries_at_once);
     launch(tile.tiles * groups, strings_threads, table * tile.queries_at_once, kernel, tile);
   };
   const auto of_strings = [&](std::int64_t first_query, std::int64_t last_query, std::int64_t mask_bytes, auto up_to_16,

@@ -137,7 +137,7 @@ TEST(CudaFused, NoPairIsExcludedWrongly) {
       const std::vector<float> corpus = gaussian(41, 150 * dims, 3, spread),
                                queries = gaussian(42, 32 * dims, 3, spread);
       for (const MetricInfo& metric : metrics()) {
-        if (!metric.vectors || !cuda::has_products(filter_sum_of(metric.metric))) continue;
+        if (!metric.vectors || !has_products(filter_sum_of(metric.metric))) continue;
         SCOPED_TRACE(std::string(metric.name) + ", " + std::to_string(dims) + " columns");
         bounds::check_fused_queries(device, view(corpus, dims), view(queries, dims), metric.metric, thread_pool, tally);
         pairs += 150 * 32;

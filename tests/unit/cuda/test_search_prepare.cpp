@@ -82,12 +82,10 @@ struct Prepared {
       : spec{.corpus = points, .metric = metric, .degenerate = Degenerate::one},
         model(metric, DistanceType::f32, points.cols, 1, 0) {
     device.zero(counters.reserve(1), sizeof(cuda::Counters));
-    preparer.emplace(device, spec, precision, thread_pool, counters.data());
-    preparer->longest = 10;
-    preparer->spare_bytes = spare_bytes;
+    preparer.emplace(device, spec, precision, thread_pool, counters.data(), spare_bytes);
     if (filters) transform = preparer->choose(centre);
     model = cuda::model_of(metric, spec.type, points.cols, transform.scale, precision);
-    preparer->make(rows, points, false, filters, model, transform);
+    preparer->make(rows, {.points = points, .filters = filters, .model = model, .transform = transform, .longest = 10});
   }
 };
 

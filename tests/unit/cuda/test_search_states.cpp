@@ -332,7 +332,7 @@ TEST_P(EveryState, HasTheBitsOfTheCpu) {
   }
   const Devices::Seen after = devices().seen();
   // Walks that miss a way prove nothing of it.
-  if (!cuda::has_products(filter_sum_of(GetParam()))) return;
+  if (!has_products(filter_sum_of(GetParam()))) return;
   EXPECT_GT(after.fused, before.fused);
   if (sampled()) return;
   EXPECT_GT(after.guessed, before.guessed);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,34 @@ TEST(MatchGuide, LoneOnesAreAcceptedOrNot) {
   const auto ratios = match(a, b, {.accept_lone = true, .guide = &guide}).ratios;
   EXPECT_EQ(std::vector<double>(ratios.begin(), ratios.end()), (std::vector<double>{0, 0}));
   EXPECT_TRUE(match(a, b, {.accept_lone = false, .guide = &guide}).rows.empty());
+}
+
+// Searches speak of a corpus and of queries, and advise on their options.
+TEST(Match, ErrorsOfRowsAreInWordsOfImages) {
+  const MatchGuide everything = guide_of(MatchGuide::Model::anywhere, 1);
+  const auto said = [&](const std::array<double, 4>& rows, bool first, Metric metric, const MatchGuide* guide) {
+    constexpr std::array<double, 4> fine = {1, 2, 3, 4};
+    const Points image(MatrixView<double>{rows.data(), 2, 2}), other(MatrixView<double>{fine.data(), 2, 2});
+    try {
+      match(first ? image : other, first ? other : image, {.distance = {.metric = metric}, .guide = guide});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  for (const MatchGuide* guide : {static_cast<const MatchGuide*>(nullptr), &everything}) {
+    EXPECT_EQ(said({1, 1, 0, 0}, false, Metric::cosine, guide),
+              "row 1 of image 1 is zero: cosine undefined (1 row); remove them");
+    EXPECT_EQ(said({1, 1, 0, 0}, true, Metric::cosine, guide),
+              "row 1 of image 0 is zero: cosine undefined (1 row); remove them");
+    EXPECT_EQ(said({1, NAN, 1, 0}, true, Metric::euclidean, guide),
+              "row 0 of image 0, column 1 is NaN (1 bad row in all); remove or impute such rows first");
+    EXPECT_EQ(said({1e200, 1, 1, 0}, false, Metric::cosine, guide),
+              "row 0 of image 1 has a squared norm outside [2^-500, 2^500] (1 such row in all): cosine would overflow; "
+              "scale the rows first");
+  }
+  EXPECT_EQ(said({1e200, 1, 1e200, 0}, false, Metric::sqeuclidean, nullptr),
+            "squared distance exceeds f64; use euclidean or scale the rows (image 1 and image 0)");
 }
 
 TEST(MatchPresets, HaveNamesAndTests) {

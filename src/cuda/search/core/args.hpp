@@ -1,5 +1,5 @@
-// SearchArgs is what the kernels of a search of vectors are given: two matrices prepared alike, the facts of their bound, and the state of each
-// query.
+// SearchArgs is what the kernels of a search of vectors are given: two matrices prepared alike, the facts of their
+// bound, and the state of each query.
 #pragma once
 #include <cstdint>
 
@@ -30,8 +30,9 @@ struct QueryState {
   double threshold_filter = infinite;  // the filter distance beyond which a row is no neighbour
   double threshold_key = infinite;     // the same as a folded key
   std::uint32_t best = 0;              // entries of its list
-  bool given_up =
-      false;  // nothing passes for it any more: it has no filter form, a row found no slot or would find none, or its batch is left to proof
+  // Nothing passes for it any more: it has no filter form, a row found no slot or would find none, or its batch is left
+  // to proof.
+  bool given_up = false;
   bool infinite_key = false;  // on the canonical precision: a row that may answer has an infinite key
 };
 

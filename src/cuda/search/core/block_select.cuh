@@ -1,5 +1,5 @@
-// A block of threads selects here among items that it has at hand: it finds the k-th key, or a limit that about k are within, and compacts and
-// sorts in shared memory.
+// A block of threads selects here among items that it has at hand: it finds the k-th key, or a limit that about k are
+// within, and compacts and sorts in shared memory.
 #pragma once
 #include "cuda/search/core/element.cuh"
 #include "cuda/search/core/list_words.cuh"
@@ -30,7 +30,8 @@ __device__ __forceinline__ void block_ends(std::int64_t count, unsigned* scratch
   __syncthreads();
 }
 
-/// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its position there, out[2] the bin's count.
+/// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its
+/// position there, out[2] the bin's count.
 template <int bins>
 __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, unsigned* out) {
   constexpr int each = bins / 32;
@@ -51,8 +52,9 @@ __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, 
   }
 }
 
-/// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
-/// over, since counts of it would be one counter's, at which all threads wait. `scratch`: 256 + 3 words of shared memory.
+/// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at
+/// a time. What all keys begin with is passed over, since counts of it would be one
+/// counter's, at which all threads wait. `scratch`: 256 + 3 words of shared memory.
 template <class KeyAt>
 __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* scratch,
                                                    const KeyAt& key_at) {
@@ -78,7 +80,8 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
   return prefix;
 }
 
-/// Equal parts of a span of numbers. Rows that are always candidates have no place in it: the last bin is theirs, and that of what is not finite.
+/// Equal parts of a span of numbers. Rows that are always candidates have
+/// no place in it: the last bin is theirs, and that of what is not finite.
 inline constexpr int likely_bins = 512;
 struct SpanBins {
   float low, width, per;
@@ -88,7 +91,8 @@ struct SpanBins {
     return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
   }
 };
-/// Counts of the parts of what there is, where its ends are finite. each(take): take(t) for those of this thread, twice.
+/// Counts of the parts of what there is, where its ends are
+/// finite. each(take): take(t) for those of this thread, twice.
 template <class Each>
 __device__ __forceinline__ SpanBins block_bins(unsigned* bins, unsigned* scratch, const Each& each) {
   float low = static_cast<float>(infinite), high = -low;
@@ -130,8 +134,9 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
   return bin + 1 >= likely_bins ? static_cast<float>(infinite) : span.low + static_cast<float>(bin + 1) * span.width;
 }
 
-/// The want-th smallest (from 1) of `count` numbers in shared memory, at least that many, some of which may be +inf: by counts of equal parts of
-/// their span, and ranks among those of one part. in_bin: most_in_bin numbers of shared memory.
+/// The want-th smallest (from 1) of `count` numbers in shared memory, at least that
+/// many, some of which may be +inf: by counts of equal parts of their span, and
+/// ranks among those of one part. in_bin: most_in_bin numbers of shared memory.
 inline constexpr int most_in_bin = 128;
 __device__ __forceinline__ float block_kth_number(const float* numbers, std::int64_t count, std::uint32_t want,
                                                   unsigned* bins, unsigned* scratch, float* in_bin) {

@@ -1,4 +1,5 @@
-// What passes a filter: candidates, one by one or in groups of rows, as they wait to be scattered, and the slots that hold them until they are ranked.
+// What passes a filter: candidates, one by one or in groups of rows, as they wait to be scattered, and the slots that
+// hold them until they are ranked.
 #pragma once
 #include <cstdint>
 
@@ -13,15 +14,16 @@ struct Slot {
   float t;
 };
 
-/// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot.
+/// A candidate is a row that passed, with its query, both by
+/// position, and the filter's sum, before it is scattered to a slot.
 struct alignas(16) Candidate {
   std::uint32_t query, position;
   int sum;
   unsigned product;  // 1: it is a row of a group, and the sum bounds the product alone, without the row's bias
 };
 
-/// Low bits of products that candidates of groups go without, of rows of so many bytes: the 16 that are left have the sign, too, and are enough to tell
-/// rows apart.
+/// Low bits of products that candidates of groups go without, of rows of so many bytes: the 16 that are left have the
+/// sign, too, and are enough to tell rows apart.
 VICINAL_HOST_DEVICE inline constexpr int lost_product_bits(std::int64_t width) {
   return width < 512 ? 8 : width < 1024 ? 9 : 10;
 }
@@ -37,8 +39,8 @@ static_assert(
 struct alignas(16) GroupCandidate {
   std::uint32_t query, position;
   int most, threshold;  // the largest product; rows from the threshold on passed
-  std::uint32_t
-      products[8];  // without their low bits, of rows row_of_group(g, 2 * i) and, in the upper half, (g, 2 * i + 1)
+  // Without their low bits, of rows row_of_group(g, 2 * i) and, in the upper half, (g, 2 * i + 1).
+  std::uint32_t products[8];
 
   VICINAL_HOST_DEVICE int high_bits(int i) const {
     return static_cast<std::int16_t>(products[i / 2] >> (i % 2 * 16) & 0xffff);

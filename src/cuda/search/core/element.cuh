@@ -1,5 +1,6 @@
-// Elements of rows in fp64, exactly, and the canonical sums of semantics C2: lane j of a warp takes the elements j, j + 32, ... in
-// order, then s[j] += s[j + h] for h = 16 .. 1. A sum of two is the same from either side, so exchanged halves do it.
+// Elements of rows in fp64, exactly, and the canonical sums of semantics C2: lane j
+// of a warp takes the elements j, j + 32, ... in order, then s[j] += s[j + h] for h =
+// 16 .. 1. A sum of two is the same from either side, so exchanged halves do it.
 #pragma once
 #include "core/canonical.hpp"
 #include "cuda/device/primitives.cuh"
@@ -84,8 +85,8 @@ __device__ __forceinline__ double lanes_joined(double lane, Join join) {
   return lane;
 }
 
-/// The canonical sums of Many (a power of two up to 32) lists of lanes at once: lane i gets that of list i / (32 / Many). least: lanes nearer than this stay
-/// apart.
+/// The canonical sums of Many (a power of two up to 32) lists of lanes at once: lane i gets that of list i / (32 /
+/// Many). least: lanes nearer than this stay apart.
 template <int least = 1, int Many, class Join>
 __device__ __forceinline__ double lists_joined(double (&lists)[Many], Join join) {
   int left = Many;

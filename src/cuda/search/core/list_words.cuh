@@ -1,4 +1,5 @@
-// A query's list holds words (cuda/select/form.cuh), a folded key and a row each: when they are wide, and how a distance becomes one.
+// A query's list holds words (cuda/select/form.cuh), a folded key and
+// a row each: when they are wide, and how a distance becomes one.
 #pragma once
 #include "cuda/search/core/element.cuh"
 #include "cuda/select/form.cuh"
@@ -7,8 +8,8 @@ namespace vicinal::cuda {
 
 /// The rows of a corpus, as far as 32 bits of a word name them. A device has its own, which tests lower.
 inline constexpr std::int64_t most_packed_rows = 0xffffffffll;
-/// Whether the words of a list are Wide: keys of 64 bits, or a corpus of more rows than 32 bits name. Rows count from the corpus' first,
-/// whatever chunk they are in, for lists last from chunk to chunk.
+/// Whether the words of a list are Wide: keys of 64 bits, or a corpus of more rows than 32 bits name. Rows count from
+/// the corpus' first, whatever chunk they are in, for lists last from chunk to chunk.
 inline bool wide_words(DistanceType type, std::int64_t corpus_rows, std::int64_t packed_rows) {
   return type != DistanceType::f32 || corpus_rows > packed_rows;
 }

@@ -1,9 +1,10 @@
-// A prepared matrix: rows or queries in the filter's form, and the transform that brought them there. Rows and queries are in positions: sorted by
-// their largest element, so that the rows of a tile can share one step.
+// A prepared matrix: rows or queries in the filter's form, and the transform that brought them there. Rows and queries
+// are in positions: sorted by their largest element, so that the rows of a tile can share one step.
 #pragma once
 #include <cstdint>
 
 #include "core/bound.hpp"
+#include "core/divide.hpp"
 #include "cuda/search/core/tiles.hpp"
 #include "vicinal/matrix.hpp"
 
@@ -44,12 +45,12 @@ struct PreparedMatrix {
   std::uint8_t* filterable = nullptr;     // queries
   QuantizedQuery* quantized = nullptr;    // queries: of positions
   double* values = nullptr;               // queries: fp64, without their mean for correlation
-  // Queries in two bytes a column (core/bound_two_bytes.hpp), by position: the second bytes as the first ones lie, and what is known of both. Null
-  // where nothing is refined.
+  // Queries in two bytes a column (core/bound_two_bytes.hpp), by position: the second bytes as the first ones lie, and
+  // what is known of both. Null where nothing is refined.
   std::int8_t* second_bytes = nullptr;
   QuantizedQuery* two_bytes = nullptr;
 
-  VICINAL_HOST_DEVICE std::int64_t tiles() const { return (count + tile_rows - 1) / tile_rows; }
+  VICINAL_HOST_DEVICE std::int64_t tiles() const { return divide_up(count, tile_rows); }
 };
 
 }  // namespace vicinal::cuda

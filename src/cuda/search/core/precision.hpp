@@ -1,4 +1,5 @@
-// Each precision of the cascade is a row here: what the stages and the cost model ask of it stands in it and nowhere else.
+// Each precision of the cascade is a row here: what the stages
+// and the cost model ask of it stands in it and nowhere else.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -10,9 +11,9 @@
 
 namespace vicinal::cuda {
 
-/// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
-/// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how
-/// tensor cores read them, too.
+/// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold
+/// it, so that one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in
+/// no bank, which is how tensor cores read them, too.
 VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) {
   return dims <= 64 ? 64 : (dims + 127) / 128 * 128;
 }
@@ -39,7 +40,8 @@ inline BoundModel f32_model(Metric metric, DistanceType type, std::int64_t dims,
   return model;
 }
 
-/// A precision as every stage and the cost model ask for it. A new one is a row, its kernels (filter/table.hpp) and what packs its rows.
+/// A precision as every stage and the cost model ask for it. A new one
+/// is a row, its kernels (filter/table.hpp) and what packs its rows.
 struct FilterPrecision {
   Precision precision;
   bool prepared;        // it takes rows as a prepared corpus has them; else it packs its own for each search
@@ -51,8 +53,8 @@ struct FilterPrecision {
   BoundModel (*model)(Metric metric, DistanceType type, std::int64_t dims, double scale);
 };
 
-/// Which searches each filters: tensor cores multiply, other sums of int8 are of differences, and those of more columns would leave 32 bits.
-constexpr bool has_products(Sum sum) { return sum == Sum::squares || sum == Sum::products; }
+/// Which searches each filters: tensor cores multiply, other sums of int8
+/// are of differences, and those of more columns would leave 32 bits.
 constexpr bool has_byte_differences(Sum sum) { return sum == Sum::magnitudes || sum == Sum::largest; }
 inline bool int8_takes(Sum sum, std::int64_t dims) {
   return (has_products(sum) || has_byte_differences(sum)) && dims <= most_int8_dims;
@@ -109,8 +111,8 @@ static_assert(
 constexpr Precision prepared_precision(Precision first) {
   return filter_precision(first).prepared ? first : Precision::canonical;
 }
-/// Whether rows lie in memory a line each, and what passes the filter has a code of its distance in float (filter/float_mma.cuh). A corpus kept for
-/// the canonical precision is packed as for int8.
+/// Whether rows lie in memory a line each, and what passes the filter has a code of its distance in float
+/// (filter/float_mma.cuh). A corpus kept for the canonical precision is packed as for int8.
 constexpr bool in_lines(Precision precision, Sum sum) { return in_floats(precision) || !has_products(sum); }
 /// Whether tensor cores do a precision's sums.
 constexpr bool on_tensor_cores(Precision precision, Sum sum) {
@@ -123,8 +125,8 @@ inline BoundModel model_of(Metric metric, DistanceType type, std::int64_t dims, 
   return filter_precision(precision).model(metric, type, dims, scale);
 }
 
-/// Whether rows of this type that the first bytes do not exclude are refined with the queries' second bytes before they are ranked: rows of
-/// more than a slab, four times as long as their bytes.
+/// Whether rows of this type that the first bytes do not exclude are refined with the queries' second bytes before they
+/// are ranked: rows of more than a slab, four times as long as their bytes.
 constexpr bool has_second_bytes(Precision precision, DType dtype, std::int64_t dims) {
   return precision == Precision::int8 && dtype == DType::f32 && dims > 128;
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backend/search.hpp"
+#include "core/divide.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/matrix.hpp"
@@ -64,22 +65,22 @@ constexpr bool ranks_bytes(Metric metric, DType rows, DType queries, std::int64_
   return (rows == DType::u8 || rows == DType::i8) && queries == rows && metric != Metric::correlation &&
          dims <= most_byte_sum_dims && sums_whole(sum_of(metric));
 }
-/// Whether queries of a filtered search are kept in double precision, for ranking: where it cannot read them as they are.
+/// Whether queries of a filtered search are kept in double
+/// precision, for ranking: where it cannot read them as they are.
 constexpr bool keeps_values(Metric metric, DType rows, DType queries, std::int64_t dims) {
   return metric == Metric::correlation ||
          !((rows == DType::f32 && queries == DType::f32) || ranks_bytes(metric, rows, queries, dims));
 }
 
-inline std::int64_t padded_to_blocks(std::int64_t count) {
-  return (count + block_queries - 1) / block_queries * block_queries;
-}
+inline std::int64_t padded_to_blocks(std::int64_t count) { return rounded_up(count, block_queries); }
 
 /// Bytes of rows that come from the host.
 inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {
   return shape.on_device ? 0 : count * shape.cols * static_cast<std::int64_t>(dtype_size(shape.dtype));
 }
 
-/// Bytes of a prepared matrix, with its rows where they come from the host. values: of queries, whether they are kept in double precision.
+/// Bytes of a prepared matrix, with its rows where they come from the
+/// host. values: of queries, whether they are kept in double precision.
 inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
                                  bool queries, bool values = true) {
   const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;

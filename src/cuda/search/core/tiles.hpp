@@ -1,5 +1,5 @@
-// Tiles of rows and blocks of queries: how many there are of each, which rows of a tile are a group, what its rows have in common, and in which order
-// tiles are visited.
+// Tiles of rows and blocks of queries: how many there are of each, which rows of a tile are a group, what its rows have
+// in common, and in which order tiles are visited.
 #pragma once
 #include <cstdint>
 
@@ -12,8 +12,8 @@ inline constexpr int tile_rows = 128;      // rows or queries that share a step 
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int groups_a_tile = 8;    // groups of 16 rows, whose nearest ones give a first threshold
 
-/// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no bank. Tensor cores read
-/// them so.
+/// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no
+/// bank. Tensor cores read them so.
 VICINAL_HOST_DEVICE inline int swizzled_chunk(int slab, int line, int chunk) {
   return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7);
 }
@@ -22,7 +22,8 @@ inline constexpr int group_rows = 16;
 /// Bytes of a row whose groups may be tested: its sums are floats, too.
 inline constexpr std::int64_t most_grouped_width = 1024;
 static_assert(most_grouped_width * 128 * 128 <= 1 << 24);
-/// Whether kernels test groups of rows for so many queries of so many columns: for few of longer rows their warpgroups would have no queries.
+/// Whether kernels test groups of rows for so many queries of so many
+/// columns: for few of longer rows their warpgroups would have no queries.
 VICINAL_HOST_DEVICE constexpr bool tests_groups(std::int64_t queries, std::int64_t dims) {
   return dims <= most_grouped_width && (dims <= 128 || queries > tile_rows);
 }

@@ -1,5 +1,5 @@
-// What the kernels that filter share: their arguments, biases of rows and thresholds of queries, and how a warp appends what passes to its
-// segment of global memory: no counter is asked, and no warp waits. scatter.cuh takes it from there.
+// What the kernels that filter share: their arguments, biases of rows and thresholds of queries, and how a warp appends
+// what passes to its segment of global memory: no counter is asked, and no warp waits. scatter.cuh takes it from there.
 #pragma once
 #include "cuda/search/core/element.cuh"
 #include "cuda/search/core/precision.hpp"
@@ -25,8 +25,9 @@ struct Filter {
   bool sampling = false;
 };
 
-/// A bias for a row, and a threshold for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
-/// Upper bounds of distances are taken from sums when sampling: then a bias must not be far above what it stands for.
+/// A bias for a row, and a threshold for a query, against a tile: `inverse` is 1 /
+/// (unit of the tile with the query's half). Upper bounds of distances are taken
+/// from sums when sampling: then a bias must not be far above what it stands for.
 template <bool sampling>
 __device__ __forceinline__ int bias_of(const SearchArgs& args, float term, std::int64_t position, double inverse) {
   if (!args.choice.all && position < args.rows.count &&
@@ -62,9 +63,10 @@ struct alignas(8) SumPair {
   int first, second;
 };
 
-/// What passed of a group of sums: those of a lane are of one query and of `pairs` pairs of rows, 8 rows apart. Hits are rare, so lanes
-/// that have one lay their sums down in shared memory, where the whole warp looks through them, a lane's at a time.
-/// query, position: of lane 0; rows_left: from the position on. What finds no room is lost, and its query knows it.
+/// What passed of a group of sums: those of a lane are of one query and of `pairs` pairs of rows,
+/// 8 rows apart. Hits are rare, so lanes that have one lay their sums down in shared memory,
+/// where the whole warp looks through them, a lane's at a time. query, position: of lane 0;
+/// rows_left: from the position on. What finds no room is lost, and its query knows it.
 template <int pairs>
 inline constexpr int append_pitch = 2 * pairs + 2;
 template <int pairs, class Pair>

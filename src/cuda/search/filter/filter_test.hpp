@@ -1,12 +1,13 @@
-// The self-test of the filter in bytes: tiles of extremes and random bytes through the kernel itself - its copies, its
-// layouts in shared memory and their descriptors, what its warps hand to one another - against sums, biases and thresholds
-// of the host.
+// The self-test of the filter in bytes: tiles of extremes and random bytes through the
+// kernel itself - its copies, its layouts in shared memory and their descriptors, what
+// its warps hand to one another - against sums, biases and thresholds of the host.
 #pragma once
 #include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/table.hpp"
@@ -113,7 +114,7 @@ class FilterTest {
     // Launches with thresholds and as a sample, and what they left.
     const auto launch = [&]<bool sampling>(std::bool_constant<sampling> /*known*/) {
       const int together = kernel_.block(f.args, sampling).queries;
-      f.blocks = (queries_ + together - 1) / together;
+      f.blocks = divide_up(queries_, together);
       launch_filter<sampling>(device, kernel_, Precision::int8, f, 1);
     };
     launch(std::false_type());
@@ -126,20 +127,18 @@ class FilterTest {
     device.out(used_.data(), f.used, workers * 4);
     device.wait();
     for (std::int64_t worker = 0; worker < workers; ++worker) {
-      const std::int64_t at = worker * room_, used_there = std::min(used_[static_cast<std::size_t>(worker)], room_);
+      const std::int64_t at = worker * room_, used = std::min(used_[static_cast<std::size_t>(worker)], room_);
       if (form_ == CandidateForm::groups)
         device.out(groups_.data() + at, f.group_candidates + at,
-                   used_there * static_cast<std::int64_t>(sizeof(GroupCandidate)));
-      else
-        device.out(candidates_.data() + at, f.candidates + at,
-                   used_there * static_cast<std::int64_t>(sizeof(Candidate)));
+                   used * static_cast<std::int64_t>(sizeof(GroupCandidate)));
+      else device.out(candidates_.data() + at, f.candidates + at, used * static_cast<std::int64_t>(sizeof(Candidate)));
     }
     device.out(nearest_.data(), f.nearest, queries_ * f.groups * 4);
     device.wait();
   }
 
-  /// Whether each pair that passes is a candidate with its sum, or of a group, at every visit of its tile, and nothing else, or nothing that its
-  /// group does not let through; and whether each group's largest sum was.
+  /// Whether each pair that passes is a candidate with its sum, or of a group, at every visit of its tile, and nothing
+  /// else, or nothing that its group does not let through; and whether each group's largest sum was.
   bool judge() const {
     std::vector<int> times(products_.size());
     for (std::size_t worker = 0; worker < used_.size(); ++worker) {
@@ -211,7 +210,8 @@ class FilterTest {
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
     return group_threshold(group_coeffs(line, 1), pair);
   }
-  /// Counts a group's rows that pass; false where it is none, or knows of a row what is wrong: 16 bits of each product, and the largest.
+  /// Counts a group's rows that pass; false where it is none, or knows
+  /// of a row what is wrong: 16 bits of each product, and the largest.
   bool count_group(const GroupCandidate& group, std::vector<int>& times) const {
     if (group.query >= queries_ || group.position >= rows || group.position % 64 >= 8 || group.position % 2 != 0)
       return false;
@@ -250,8 +250,9 @@ class FilterTest {
   const FilterKernel& kernel_;
   int visits_;
   CandidateForm form_ = CandidateForm::sums;
-  std::uint32_t
-      room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at most
+  // Room for what a warp finds: all of its pairs, 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at
+  // most.
+  std::uint32_t room_;
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
   std::vector<int> products_;                         // [query][row]
   TileMetadata row_metadata_[tiles];
@@ -263,8 +264,9 @@ class FilterTest {
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of two slabs and of four: a block, and so many
-/// queries that wgmma has a kernel for such rows, which takes them in two blocks. visits: as many by default as make rings of buffers begin again.
+/// Rows of half a slab and of one: a block of queries, and half of one, which the warpgroups of wgmma share. Rows of
+/// two slabs and of four: a block, and so many queries that wgmma has a kernel for such rows, which takes them in two
+/// blocks. visits: as many by default as make rings of buffers begin again.
 template <class Device>
 bool test_filter(Device& device, const FilterKernel& kernel, int visits = 14) {
   constexpr std::int64_t more = block_queries + 4;

@@ -1,7 +1,8 @@
-// FILTER of rows that lie in memory a line each: floats, for rows that int8 cannot tell apart, halves on tensor cores, summed in single
-// precision; differences (Li and Amenta's kernel: squares, magnitudes, the largest) or products in single precision. The skeleton is that of
-// int8_mma.cuh, with the same warps of 32 queries x 64 rows. What passes goes to the same segments; its sum there is the filter distance as
-// an integer that falls as the distance grows. int8_differences.cuh has another arithmetic for the same skeleton.
+// FILTER of rows that lie in memory a line each: floats, for rows that int8 cannot tell apart, halves on tensor cores,
+// summed in single precision; differences (Li and Amenta's kernel: squares, magnitudes, the largest) or products in
+// single precision. The skeleton is that of int8_mma.cuh, with the same warps of 32 queries x 64 rows. What passes goes
+// to the same segments; its sum there is the filter distance as an integer that falls as the distance grows.
+// int8_differences.cuh has another arithmetic for the same skeleton.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/mma.cuh"
@@ -49,7 +50,8 @@ struct Floats {
   __device__ __forceinline__ static float max_abs(float a, float b) { return fmaxf(a, fabsf(b)); }
 };
 
-/// Sixteen bytes at a time of the lane's queries and rows of a slab: add(total, query, row, part) puts a part of them into the sum of each pair.
+/// Sixteen bytes at a time of the lane's queries and rows of a slab:
+/// add(total, query, row, part) puts a part of them into the sum of each pair.
 template <int parts, class Words, class Value, class Add>
 __device__ __forceinline__ void add_words(Value (&sums)[2][8][4], const unsigned char* queries,
                                           const unsigned char* rows, const Add& add) {
@@ -77,7 +79,8 @@ __device__ __forceinline__ void add_words(Value (&sums)[2][8][4], const unsigned
   }
 }
 
-/// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. queries, rows: the first line of the warp's.
+/// The multiplication of a slab: sums of 32 queries x 64 rows of a warp,
+/// as mma.sync lays them out. queries, rows: the first line of the warp's.
 template <Sum sum, bool halves>
 __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned char* queries, unsigned char* rows) {
   if constexpr (halves) {
@@ -113,8 +116,8 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
   }
 }
 
-/// An arithmetic of this skeleton, in floats: the type of sums, how they are made of a slab, and their codes. whole_sums: it has limits
-/// of whole sums besides, by which most are excluded before any code is made.
+/// An arithmetic of this skeleton, in floats: the type of sums, how they are made of a slab, and their codes.
+/// whole_sums: it has limits of whole sums besides, by which most are excluded before any code is made.
 template <Sum sum, bool halves>
 struct FloatSums {
   using Value = float;
@@ -131,8 +134,8 @@ struct FloatSums {
   }
 };
 
-/// What a block binds of a tile before its sums are tested, in shared memory. limits, always: of whole sums; always: of each 32 rows
-/// whether one is a candidate whatever its sum.
+/// What a block binds of a tile before its sums are tested, in shared memory. limits, always: of whole sums; always: of
+/// each 32 rows whether one is a candidate whatever its sum.
 struct TileBounds {
   int *thresholds, *limits;
   float* terms;
@@ -176,8 +179,9 @@ __device__ __forceinline__ Value value_of(int code) {
 __device__ __forceinline__ int code_in(float value) { return static_cast<int>(bits_of(value)); }
 __device__ __forceinline__ int code_in(unsigned value) { return static_cast<int>(value); }
 
-/// Tests the sums of a warp against the thresholds of its queries and appends those that pass to the warp's segment; as a sample, stores the
-/// largest of each group of rows instead. Sums become codes that fall as the distance grows. turn: of the tile in its unit of work.
+/// Tests the sums of a warp against the thresholds of its queries and appends those that pass to the warp's segment; as
+/// a sample, stores the largest of each group of rows instead. Sums become codes that fall as the distance grows. turn:
+/// of the tile in its unit of work.
 template <class Arithmetic>
 __device__ __forceinline__ void test_and_append(const Filter& f, int* scratch,
                                                 typename Arithmetic::Value (&sums)[2][8][4], float factor,

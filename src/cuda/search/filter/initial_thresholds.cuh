@@ -1,7 +1,8 @@
-// SEED: thresholds before anything is searched, from the sample that the filter took of the tiles, a block a query. The nearest row of each
-// group has a distance with an upper bound, and all are different rows, so the largest of any `want` of these bounds bounds the k-th
-// distance. Which groups are nearest is guessed in single precision, and only theirs are bounded, a warp 32 of them together: a bound takes
-// some 200 instructions in double precision. Thresholds that are guessed: speculative_thresholds.cuh.
+// SEED: thresholds before anything is searched, from the sample that the filter took of the tiles, a block a query. The
+// nearest row of each group has a distance with an upper bound, and all are different rows, so the largest of any
+// `want` of these bounds bounds the k-th distance. Which groups are nearest is guessed in single precision, and only
+// theirs are bounded, a warp 32 of them together: a bound takes some 200 instructions in double precision. Thresholds
+// that are guessed: speculative_thresholds.cuh.
 #pragma once
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/core/list_words.cuh"
@@ -34,7 +35,8 @@ struct Group {
   std::uint32_t tile, at;
 };
 
-/// It tells whether a sum bounds a distance: sums from 2^29 on are of rows that are always candidates, or masked, and bound nothing.
+/// It tells whether a sum bounds a distance: sums from 2^29 on are
+/// of rows that are always candidates, or masked, and bound nothing.
 __device__ __forceinline__ bool is_valid(const SearchArgs& args, int sum) {
   return args.floats || (sum > -(1 << 29) && sum < 1 << 29);
 }
@@ -69,8 +71,9 @@ class BoundEstimates {
   float unit_, square_, beside_;
 };
 
-/// take(estimate, group) for each group of each tile, by all lanes of a warp together: those without a tile bring an infinite estimate.
-/// kept: estimates in shared memory, or null; a thread reads those that it wrote. known: they are there.
+/// take(estimate, group) for each group of each tile, by all lanes of a warp
+/// together: those without a tile bring an infinite estimate. kept: estimates in
+/// shared memory, or null; a thread reads those that it wrote. known: they are there.
 template <class Take>
 __device__ __forceinline__ void each_group(const InitialThresholds& s, const QuantizedQuery& query, float step,
                                            float* kept, bool known, const Take& take) {
@@ -81,18 +84,19 @@ __device__ __forceinline__ void each_group(const InitialThresholds& s, const Qua
   far.step = args.visits.at(thread_count());
   std::int64_t tile = args.visits.at(thread_index());
   for (std::int64_t t = thread_index(); t - lane_index() < tiles; t += thread_count(), tile = far.after(tile)) {
-    const bool there = t < tiles;
+    const bool present = t < tiles;
     float estimates[groups_a_tile];
     if (known) {
 #pragma unroll
-      for (int g = 0; g < groups_a_tile; ++g) estimates[g] = there ? kept[g * tiles + t] : static_cast<float>(infinite);
+      for (int g = 0; g < groups_a_tile; ++g)
+        estimates[g] = present ? kept[g * tiles + t] : static_cast<float>(infinite);
     } else {
       const BoundEstimates estimate(args, query, step, args.rows.tile_metadata[tile]);
 #pragma unroll
       for (int g = 0; g < groups_a_tile; ++g) {
-        const int sum = there ? mine[t * groups_a_tile + g] : 0;
-        estimates[g] = there ? estimate.of(sum) : static_cast<float>(infinite);
-        if (there && kept != nullptr) kept[g * tiles + t] = estimates[g];
+        const int sum = present ? mine[t * groups_a_tile + g] : 0;
+        estimates[g] = present ? estimate.of(sum) : static_cast<float>(infinite);
+        if (present && kept != nullptr) kept[g * tiles + t] = estimates[g];
       }
     }
 #pragma unroll
@@ -157,8 +161,9 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   if (groups >= s.want && is_finite(upper)) tighten(args, position, value_of_upper(args.model, upper, query.scale));
 }
 
-/// Few bounds are wanted of bytes' sums: a warp a query, which knows of 256 parts of the sample the nearest row, and takes the bounds of the `want` nearest of
-/// these. They are hardly looser than those of all groups, since few of the nearest rows share a part.
+/// Few bounds are wanted of bytes' sums: a warp a query, which knows of 256 parts of the
+/// sample the nearest row, and takes the bounds of the `want` nearest of these. They are
+/// hardly looser than those of all groups, since few of the nearest rows share a part.
 inline constexpr std::uint32_t most_want_by_warp = 32;
 inline constexpr int warp_parts = 8;  // of a lane
 inline bool thresholds_by_warp(const InitialThresholds& s) {
@@ -235,7 +240,8 @@ __device__ __forceinline__ std::uint32_t limit_of_parts(const NearestOfParts& ne
   return high;
 }
 
-/// The largest bound of the parts within a limit, ordered, in every lane; 0xffffffff where they are fewer than `want`. waiting: 64 entries of the warp.
+/// The largest bound of the parts within a limit, ordered, in every lane; 0xffffffff where they are fewer than `want`.
+/// waiting: 64 entries of the warp.
 __device__ __forceinline__ std::uint32_t bound_of_parts(const InitialThresholds& s, const QuantizedQuery& query,
                                                         float step, std::int64_t position,
                                                         const NearestOfParts& nearest, std::uint32_t limit,

@@ -1,6 +1,7 @@
-// FILTER in int8 for metrics that have no product (l1, linf): sums of absolute differences, or the largest, of four columns an instruction. Rows
-// and queries are whole multiples of one step, so a difference of theirs is the step times that of their bytes, and sums are exact. The
-// skeleton is that of float_mma.cuh; a warp's sums stay whole numbers until one of a query is within its limit.
+// FILTER in int8 for metrics that have no product (l1, linf): sums of absolute differences, or the largest, of four
+// columns an instruction. Rows and queries are whole multiples of one step, so a difference of theirs is the step times
+// that of their bytes, and sums are exact. The skeleton is that of float_mma.cuh; a warp's sums stay whole numbers
+// until one of a query is within its limit.
 #pragma once
 #include "cuda/ptx/differences.cuh"
 #include "cuda/search/filter/float_mma.cuh"
@@ -17,7 +18,8 @@ struct ByteDifferences {
   struct alignas(16) Words {
     unsigned of[4];
   };
-  /// `total` with the differences of four columns. The largest: of each half of a word the high byte counts, what is below it decides nothing.
+  /// `total` with the differences of four columns. The largest: of each
+  /// half of a word the high byte counts, what is below it decides nothing.
   __device__ __forceinline__ static unsigned with_four(unsigned total, unsigned query, unsigned row) {
     if constexpr (sum == Sum::magnitudes) {
       return add_differences(query, row, total);

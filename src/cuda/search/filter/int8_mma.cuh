@@ -1,9 +1,10 @@
-// FILTER on tensor cores by mma.sync, for every device from compute capability 8.0 on and for the emulator: products of int8, exact in 32
-// bits, are tested in the registers where they arise (core/bound.hpp). A block takes 256 queries through some tiles of 128 rows. A sum plus
-// its row's bias is compared with its query's threshold and with nothing else.
+// FILTER on tensor cores by mma.sync, for every device from compute capability 8.0 on and for
+// the emulator: products of int8, exact in 32 bits, are tested in the registers where they
+// arise (core/bound.hpp). A block takes 256 queries through some tiles of 128 rows. A sum
+// plus its row's bias is compared with its query's threshold and with nothing else.
 //
-// 16 warps multiply 32 queries x 64 rows each; asynchronous copies bring rows some tiles ahead. Queries of one slab stay in registers,
-// longer ones come slab by slab with the rows. int8_wgmma.cuh finds the same by wgmma.
+// 16 warps multiply 32 queries x 64 rows each; asynchronous copies bring rows some tiles ahead. Queries of one slab
+// stay in registers, longer ones come slab by slab with the rows. int8_wgmma.cuh finds the same by wgmma.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/mma.cuh"
@@ -88,7 +89,8 @@ __device__ __forceinline__ void bind_int8_tile(const SearchArgs& args, const Til
   else thresholds[i] = int8_threshold_of(coeffs[i], metadata.maxima, inverse);
 }
 
-/// Operands of the warp's m-th 16 queries, of 32 columns. from: the first line of a slab of the warp's half of the queries.
+/// Operands of the warp's m-th 16 queries, of 32 columns. from:
+/// the first line of a slab of the warp's half of the queries.
 template <int slab>
 __device__ __forceinline__ void load_queries(std::uint32_t (&to)[4], unsigned char* from, int warp_queries, int m,
                                              int step) {
@@ -109,8 +111,8 @@ __device__ __forceinline__ void begin_sums(int (&sums)[2][8][4], const int* bias
     }
 }
 
-/// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. a: operands of queries of one slab; those of
-/// several follow the rows.
+/// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. a: operands of
+/// queries of one slab; those of several follow the rows.
 template <int slab, bool slabs_of_queries, int kept>
 __device__ __forceinline__ void multiply_int8_slab(int (&sums)[2][8][4], std::uint32_t (&a)[2][kept][4],
                                                    unsigned char* rows, const WarpTile& at) {
@@ -136,8 +138,9 @@ __device__ __forceinline__ void multiply_int8_slab(int (&sums)[2][8][4], std::ui
   }
 }
 
-/// Tests the largest sum of each query of a warp against its threshold and appends those that pass to the warp's segment; as a sample, stores
-/// the largest of each group of rows instead. thresholds: of the lane's first query and others; turn: of the tile in its unit of work.
+/// Tests the largest sum of each query of a warp against its threshold and appends those that pass to the warp's
+/// segment; as a sample, stores the largest of each group of rows instead. thresholds: of the lane's first query and
+/// others; turn: of the tile in its unit of work.
 template <bool sampling>
 __device__ __forceinline__ void test_int8_sums(const Filter& f, int* scratch, int (&sums)[2][8][4],
                                                const int* thresholds, const WarpTile& at, std::int64_t tile, int turn,

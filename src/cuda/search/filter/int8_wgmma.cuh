@@ -1,14 +1,13 @@
-// FILTER by wgmma, for compute capability 9.0: the kernel finds what int8_mma.cuh finds, by other instructions. Where they can,
-// int8_wgmma_groups.cuh and, for rows of several slabs, int8_wgmma_slabs.cuh take its place.
+// FILTER by wgmma, for compute capability 9.0: the kernel finds what int8_mma.cuh finds, by other instructions. Where
+// they can, int8_wgmma_groups.cuh and, for rows of several slabs, int8_wgmma_slabs.cuh take its place.
 //
-// A block has five warpgroups. The first is the producer: its warp 0 asks for tiles of rows by bulk copies into a ring of stages, and its
-// warps 1 to 3 take turns at binding a tile: they compute the biases of its rows and the thresholds of the block's queries. The other four
-// are consumers: each multiplies 64 queries with the 128 rows of a tile and tests the sums, and while one tests, the others have the tensor
-// cores. Where two of them would have no queries (`shares`), every other tile is theirs with the queries of the first two: then tiles come
-// as fast as memory brings them.
-//
-// A lane has 16 sums of a query in each half of a tile. They become keys, whose low four bits say which of the 16 it is: the largest
-// key of a lane then tells a sum and its row, and the next largest is one instruction a sum away.
+// A block has five warpgroups. The first is the producer: its warp 0 asks for tiles of rows by bulk copies into a ring
+// of stages, and its warps 1 to 3 take turns at binding a tile: they compute the biases of its rows and the thresholds
+// of the block's queries. The other four are consumers: each multiplies 64 queries with the 128 rows of a tile and
+// tests the sums, and while one tests, the others have the tensor cores. Where two of them would have no queries
+// (`shares`), every other tile is theirs with the queries of the first two: then tiles come as fast as memory brings.
+// A lane has 16 sums of a query in each half of a tile. They become keys, whose low four bits say which of the 16 it
+// is: the largest key of a lane then tells a sum and its row, and the next largest is one instruction a sum away.
 #pragma once
 #include "cuda/device/device.hpp"
 #include "cuda/search/filter/int8_wgmma_slabs.cuh"
@@ -100,7 +99,7 @@ __device__ __forceinline__ void store_nearest(const Filter& f, const int (&sums)
   }
 }
 
-/// Sums become keys; the largest of each 16 is tested, and what passes appended. warp_thresholds, warp_query: those of the warp's first query.
+/// Sums become keys; the largest of each 16 is tested, and what passes appended. warp_query: the warp's first query.
 template <bool shifted>
 __device__ __forceinline__ void test_and_append(const Filter& f, int (&sums)[64], const int* warp_thresholds,
                                                 const int* biases, std::int64_t warp_query, std::int64_t tile,
@@ -225,13 +224,13 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) 
   constexpr int tile_bytes = Block::tile_bytes, stages = Block::stages;
   constexpr WgmmaMemory memory = Block::memory;
   static_assert(!shares || (!slabs_of_queries && stages % 2 == 0));
-  // A wait for a barrier's parity is right for a thread that is at most one phase behind. The copying warp and the consumers meet every
-  // phase of theirs; a binding warp meets those of every third tile. At tile t it waits until tile t - bound_tiles was tested, and would take
-  // the phase before for that one only if tile t - 2 * bound_tiles were untested. But it saw that tile t - binding_warps - bound_tiles was
-  // tested when it bound t - binding_warps, and with `shares` tile t - 2 * binding_warps - bound_tiles, which is of the same pair of
-  // warpgroups as t; they test their tiles in order, so t - 2 * bound_tiles was tested as well: the assertion says that neither is an earlier
-  // tile. Its wait for metadata_full[t % bound_tiles] is then within one phase, too, since the metadata of t - bound_tiles were read
-  // before that tile was tested.
+  // A wait for a barrier's parity is right for a thread that is at most one phase behind. The copying warp and the
+  // consumers meet every phase of theirs; a binding warp meets those of every third tile. At tile t it waits until tile
+  // t - bound_tiles was tested, and would take the phase before for that one only if tile t - 2 * bound_tiles were
+  // untested. But it saw that tile t - binding_warps - bound_tiles was tested when it bound t - binding_warps, and with
+  // `shares` tile t - 2 * binding_warps - bound_tiles, of the pair of warpgroups of t; they test tiles in order, so
+  // t - 2 * bound_tiles was tested as well: the assertion says that neither is an earlier tile. Its wait for
+  // metadata_full[t % bound_tiles] is within one phase, too: metadata of t - bound_tiles were read before its test.
   static_assert((shares ? 2 : 1) * binding_warps <= bound_tiles,
                 "a binding warp could take a barrier's phase for the one before");
 
@@ -276,7 +275,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) 
         __syncwarp();
         continue;
       }
-      // Warps 1 to 3 bind a tile each in turn. A lane has four rows, and eight queries of one half, whose coefficients it keeps.
+      // Warps 1 to 3 bind a tile each in turn. A lane has four rows, and the coefficients of eight queries of one half.
       const int row = 4 * lane_index(), first_query = lane_index() / 16 * tile_rows + lane_index() % 16 * 4;
       const double low_inverse = query_inverse(args, block, 0), high_inverse = query_inverse(args, block, 1);
       const float quick_low = static_cast<float>(low_inverse), quick_high = static_cast<float>(high_inverse);
@@ -317,20 +316,21 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) 
   consume<slab, slabs_of_queries, sampling, shares>(f, shared, units);
 #else
   static_cast<void>(f);
-  __trap();  // is_there() keeps it from being launched: memory that no kernel wrote would be taken for results
+  __trap();  // is_present() keeps it from being launched: memory that no kernel wrote would be taken for results
 #endif
 }
 
 /// Whether the code that the driver chose here is that of sm_90a; a build may have some for sm_90, too.
-__global__ void tell_wgmma(int* there) {
+__global__ void tell_wgmma(int* present) {
 #if defined(VICINAL_WARPGROUPS)
-  *there = 1;
+  *present = 1;
 #else
-  *there = 0;
+  *present = 0;
 #endif
 }
 
-/// Whether groups of rows are tested: where all rows, or all but the query's own, may answer. Not where two thirds of a second block of longer rows would be padding: 256 of 10^6 x 768 took .87 ms in place of .81.
+/// It tells whether groups of rows are tested: all rows, or all but the query's own, may answer. Not so where two
+/// thirds of a second block of longer rows would be padding: 256 of 10^6 x 768 took .87 ms in place of .81.
 inline bool wgmma_by_groups(const SearchArgs& args) {
   const std::int64_t width = args.rows.width, count = args.queries.count;
   const bool padded = width > 128 && count > slab_queries && count <= 4 * slab_queries / 3;
@@ -366,11 +366,11 @@ struct Int8Wgmma {
           }};
 
   template <class Device>
-  static bool is_there(Device& device) {
-    DeviceBuffer<int, Device> there(device);
+  static bool is_present(Device& device) {
+    DeviceBuffer<int, Device> present(device);
     int told = 0;
-    device.launch()(1, 1, 0, tell_wgmma, there.reserve(1));
-    device.out(&told, there.data(), sizeof told);
+    device.launch()(1, 1, 0, tell_wgmma, present.reserve(1));
+    device.out(&told, present.data(), sizeof told);
     device.wait();
     return told == 1;
   }

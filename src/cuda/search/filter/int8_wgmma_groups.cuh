@@ -1,15 +1,16 @@
-// FILTER by wgmma for rows of one slab, where all rows, or all but the query's own, may answer: the main case of int8_wgmma.cuh, with a comparison for 16
-// rows (core/bound_groups.hpp) in place of one a row.
+// FILTER by wgmma for rows of one slab, where all rows, or all but the query's own, may answer: the main case of
+// int8_wgmma.cuh, with a comparison for 16 rows (core/bound_groups.hpp) in place of one a row.
 //
-// A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, half of them at a
-// time: while one half's sums are tested, the other's products are under way. A thread has 16 sums of a query in each half, those of a group of rows. A
-// group whose largest product reaches the query's threshold is a candidate, with 16 bits of each product (GroupCandidate): the thread
-// makes it of its registers alone. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part:
-// scatter_candidates takes them from the terms. Where two of the consumers would have no queries (`shares`), every other tile is theirs with the
-// queries of the first two: then tiles come as fast as memory brings them.
+// A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows
+// of a tile, half of them at a time: while one half's sums are tested, the other's products are under way. A thread has
+// 16 sums of a query in each half, those of a group of rows. A group whose largest product reaches the query's
+// threshold is a candidate, with 16 bits of each product (GroupCandidate): the thread makes it of its registers alone.
+// Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows play no part: scatter_candidates
+// takes them from the terms. Where two of the consumers would have no queries (`shares`), every other tile is theirs
+// with the queries of the first two: then tiles come as fast as memory brings them.
 //
-// Tensor cores keep the register files so busy that each instruction beside them costs their time (docs/lab/0042): what the thread that copies can
-// say, it says, and nothing is spilled.
+// Tensor cores keep the register files so busy that each instruction beside them costs their time (docs/lab/0042): what
+// the thread that copies can say, it says, and nothing is spilled.
 #pragma once
 #include "cuda/search/filter/filter.cuh"
 #include "cuda/search/filter/wgmma_block.cuh"
@@ -94,7 +95,8 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
 __device__ __forceinline__ int whole_threshold(float threshold) {
   return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
 }
-/// The largest sum of a query in a group: of every four words, as the products of a warpgroup have them, the first two or the last.
+/// The largest sum of a query in a group: of every four words, as
+/// the products of a warpgroup have them, the first two or the last.
 template <int count>
 __device__ __forceinline__ int largest_of_16(const int (&sums)[count], int first) {
   int most = sums[first];
@@ -120,7 +122,8 @@ struct GroupOutput {
       : first(segment * static_cast<std::uint32_t>(f.room)), end(first + static_cast<std::uint32_t>(f.room)),
         next(first) {}
 
-  /// A group of each of these lanes. sums: of the query, from `begin` on; shift: bits that its products lose beside eight.
+  /// A group of each of these lanes. sums: of the query, from
+  /// `begin` on; shift: bits that its products lose beside eight.
   template <int count>
   __device__ __forceinline__ void append(const Filter& f, unsigned lanes, bool mine, std::uint32_t query,
                                          std::uint32_t position, int most, float threshold, const int (&sums)[count],
@@ -152,8 +155,8 @@ struct GroupOutput {
   }
 };
 
-/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, of which lane 0's first one is `query`, and of the group of
-/// each half of the tile that is there, `half` on.
+/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, of which lane 0's
+/// first one is `query`, and of the group of each half of the tile that is there, `half` on.
 template <int count>
 __device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[count], const float (&thresholds)[2],
                                             std::uint32_t query, std::uint32_t tile, int half, GroupOutput& out,
@@ -194,7 +197,8 @@ __device__ __forceinline__ void multiply_half(int (&sums)[32], const std::uint32
   commit_products();
 }
 
-/// A unit of work: a block of queries, and some tiles in a row from a visit on. Chunks have fewer than 2^31 tiles and units.
+/// A unit of work: a block of queries, and some tiles in a row
+/// from a visit on. Chunks have fewer than 2^31 tiles and units.
 struct GroupUnit {
   unsigned block, tile, tiles;
   __device__ __forceinline__ GroupUnit(const Filter& f, unsigned unit) {
@@ -236,8 +240,8 @@ class GroupConsumer {
     load_group_coeffs(f_.args, query_, shared_.coeffs + warp_index() * 16);
     if constexpr (keeps_coeffs) coeffs_ = read_coeffs();
   }
-  /// So many tiles. A half's sums are tested while the products of the next one are under way, up to the last tile, for the compiler would wait for
-  /// products that are read in the next round of a loop.
+  /// So many tiles. A half's sums are tested while the products of the next one are under way, up to the last tile, for
+  /// the compiler would wait for products that are read in the next round of a loop.
   template <int tiles>
   __device__ __forceinline__ void consume() {
     int first[32], second[32];
@@ -276,7 +280,8 @@ class GroupConsumer {
                          static_cast<unsigned>(sizeof(GroupCoeffs)));
   }
 
-  /// Of a stage, while it is there: thresholds of the thread's two queries against its pair of groups, and which tile it is.
+  /// Of a stage, while it is there: thresholds of the thread's two
+  /// queries against its pair of groups, and which tile it is.
   struct StageFacts {
     float thresholds[2];
     std::uint32_t tile;
@@ -319,8 +324,8 @@ __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock
     consumer.begin(unit);
     unsigned left = unit.tiles;
     if constexpr (shares) {
-      const unsigned waits =
-          (turn ^ static_cast<unsigned>(consumer.turn_of_warp())) & 1;  // the first tile is the others'
+      // The first tile is that of the other warpgroups.
+      const unsigned waits = (turn ^ static_cast<unsigned>(consumer.turn_of_warp())) & 1;
       turn += left;
       left = (left + 1 - waits) / 2;
     }
@@ -373,7 +378,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma_groups(Fil
   }
 #else
   static_cast<void>(f);
-  __trap();  // is_there() keeps it from being launched
+  __trap();  // is_present() keeps it from being launched
 #endif
 }
 

@@ -1,13 +1,15 @@
-// FILTER by wgmma for rows of two to eight slabs, where all rows may answer and queries fill blocks of 192 (wgmma_by_groups): what int8_wgmma_groups.cuh
-// does for rows of one.
+// FILTER by wgmma for rows of two to eight slabs, where all rows may answer and queries fill blocks of 192
+// (wgmma_by_groups): what int8_wgmma_groups.cuh does for rows of one.
 //
-// Rows and queries that both pass through shared memory would ask twice as much of the memory behind it as it has. So the queries of a block
-// stay: three warpgroups have 64 each, some slabs of them in registers as operands, the others in shared memory. Rows alone pass, a slab a
-// stage. A warpgroup keeps the sums of a tile while its slabs pass, and gives a slab back when the next one's products are under way. From four slabs
-// on it begins a tile when the warpgroup before is two slabs ahead: so they test their sums one after another, and the tensor cores have products meanwhile.
+// Rows and queries that both pass through shared memory would ask twice as much of the memory behind it as it has. So
+// the queries of a block stay: three warpgroups have 64 each, some slabs of them in registers as operands, the others
+// in shared memory. Rows alone pass, a slab a stage. A warpgroup keeps the sums of a tile while its slabs pass, and
+// gives a slab back when the next one's products are under way. From four slabs on it begins a tile when the warpgroup
+// before is two slabs ahead: so they test their sums one after another, and the tensor cores have products meanwhile.
 //
-// What passes leaves as for rows of one slab, a group with 16 bits of each product. Bounds of long rows are wide, so that several rows of a group pass
-// often: with the group's largest product for all of them five times as many rows passed, for those that look nearest were not.
+// What passes leaves as for rows of one slab, a group with 16 bits of each product. Bounds of long rows are wide, so
+// that several rows of a group pass often: with the group's largest product for all of them five times as many rows
+// passed, for those that look nearest were not.
 #pragma once
 #include "cuda/search/filter/int8_wgmma_groups.cuh"
 
@@ -17,12 +19,14 @@ inline constexpr int slab_columns = 128;
 VICINAL_HOST_DEVICE inline constexpr int slabs_of(std::int64_t width) { return static_cast<int>(width / slab_columns); }
 inline constexpr int slab_warpgroups = 3, slab_consumers = 4 * slab_warpgroups, slab_queries = 64 * slab_warpgroups,
                      slab_threads = 128 * (slab_warpgroups + 1);
-/// Slabs of the queries that are in registers: as many as 160 of them leave room for beside the sums, and never the last slab.
+/// Slabs of the queries that are in registers: as many as 160 of
+/// them leave room for beside the sums, and never the last slab.
 VICINAL_HOST_DEVICE inline constexpr int held_slabs(int slabs) { return slabs > 3 ? 3 : 1; }
 /// Whether warpgroups begin a tile one after another, by two slabs.
 VICINAL_HOST_DEVICE inline constexpr bool takes_turns(int slabs) { return held_slabs(slabs) == 3; }
 
-/// Where each part of a block's shared memory begins, in bytes; stages and the queries' slabs, in halves of tiles, begin it.
+/// Where each part of a block's shared memory begins, in bytes;
+/// stages and the queries' slabs, in halves of tiles, begin it.
 struct SlabMemory {
   int stages;
   std::int64_t queries, pairs, coeffs, barriers, all;
@@ -30,7 +34,8 @@ struct SlabMemory {
 inline constexpr int slab_bytes = tile_rows * slab_columns,
                      tile_pairs_bytes = pairs_a_tile * static_cast<int>(sizeof(GroupNorms));
 VICINAL_HOST_DEVICE inline constexpr SlabMemory slab_memory(int slabs) {
-  // Who waits for a warpgroup's turn must not be two phases behind it. It ends that of the next tile when the third slab there is being multiplied, whose
+  // Who waits for a warpgroup's turn must not be two phases behind it. It ends
+  // that of the next tile when the third slab there is being multiplied, whose
   // stage with two more than a tile has was given back by all who began this tile.
   const int most_stages = slabs < 6 && takes_turns(slabs) ? slabs + 2 : 8;
   const std::int64_t queries = (slabs - held_slabs(slabs)) * static_cast<std::int64_t>(slab_queries) * slab_columns,
@@ -106,7 +111,8 @@ struct QueryHalf {
   }
 };
 
-/// The products of a tile with a warpgroup's queries, a slab a stage. What the last slab's stage holds is there until release_last().
+/// The products of a tile with a warpgroup's queries, a slab a stage.
+/// What the last slab's stage holds is there until release_last().
 template <int held>
 class TileProducts {
  public:
@@ -130,7 +136,8 @@ class TileProducts {
     }
 #pragma unroll 1
     for (int s = held; s + 1 < shared_.slabs; ++s) multiply_slab<4>(s, sums);
-    // Columns beyond the last one are not multiplied. A case has all of its products, for the compiler waits where they depend on a branch.
+    // Columns beyond the last one are not multiplied. A case has all of
+    // its products, for the compiler waits where they depend on a branch.
     switch (shared_.last_steps) {
       case 1: return multiply_slab<1>(shared_.slabs - 1, sums);
       case 2: return multiply_slab<2>(shared_.slabs - 1, sums);
@@ -268,7 +275,7 @@ __global__ void __launch_bounds__(slab_threads, 1) filter_int8_wgmma_slabs(Filte
   }
 #else
   static_cast<void>(f);
-  __trap();  // is_there() keeps it from being launched
+  __trap();  // is_present() keeps it from being launched
 #endif
 }
 

@@ -1,5 +1,5 @@
-// What the host knows of a kernel that filters. Each kernel's file has a struct with these facts, what starts the kernel, and whether the
-// device runs its code; table.hpp lists them.
+// What the host knows of a kernel that filters. Each kernel's file has a struct with these facts, what starts the
+// kernel, and whether the device runs its code; table.hpp lists them.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -19,7 +19,8 @@ struct FilterBlock {
   int queries, writing_warps;
 };
 
-/// What a kernel appends: rows with their sums, or groups of rows (GroupCandidate), of which each is still to be compared by itself.
+/// What a kernel appends: rows with their sums, or groups of rows
+/// (GroupCandidate), of which each is still to be compared by itself.
 enum class CandidateForm { sums, groups };
 
 /// What is not said of a kernel is so of one by mma.sync, which every device of a build runs.
@@ -31,11 +32,13 @@ struct FilterKernel {
   bool tested = false;                            // it is taken where FilterTest (filter_test.hpp) holds
   int threads, writing_warps;                     // of a block
   std::int64_t (*shared_bytes)(Precision precision, std::int64_t dims);  // of a block
-  /// The largest integer threshold of rows of one slab, and of more: sums from there on stand for anything. Of floats no sum is an integer.
+  /// The largest integer threshold of rows of one slab, and of more: sums
+  /// from there on stand for anything. Of floats no sum is an integer.
   float (*largest_threshold)(bool one_slab) = [](bool /*one_slab*/) { return most_quick_threshold; };
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab) = [](bool /*one_slab*/) { return 0; };
-  /// It says what its candidates are in such a search: groups where it tests groups of rows (core/bound_groups.hpp). Ranges, which have no slots, have sums.
+  /// It says what its candidates are in such a search: groups where it tests groups of rows (core/bound_groups.hpp).
+  /// Ranges, which have no slots, have sums.
   CandidateForm (*form)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return CandidateForm::sums; };
   /// Its blocks in such a search or in its sample, where they differ with that; null: they do not.
   FilterBlock (*block_of)(const SearchArgs& args, bool sampling) = nullptr;
@@ -48,7 +51,7 @@ struct FilterKernel {
 /// The struct of a kernel that every device of a build runs.
 struct OnEveryDevice {
   template <class Device>
-  static bool is_there(Device& /*device*/) {
+  static bool is_present(Device& /*device*/) {
     return true;
   }
 };

@@ -1,5 +1,5 @@
-// FILTER, its output: candidates leave the segments of the warps that appended them for the slots of their queries, with what the sum says
-// of the distance.
+// FILTER, its output: candidates leave the segments of the warps that appended them for the slots of their queries,
+// with what the sum says of the distance.
 #pragma once
 #include <type_traits>
 
@@ -7,8 +7,8 @@
 
 namespace vicinal::cuda {
 
-/// What warps appended goes to the slots of the queries, a segment a block. A warp finds rows for 32 adjacent queries at most, for a long
-/// time: a block counts some hundred finds in shared memory, and asks each query's counter once.
+/// What warps appended goes to the slots of the queries, a segment a block. A warp finds rows for 32 adjacent queries
+/// at most, for a long time: a block counts some hundred finds in shared memory, and asks each query's counter once.
 struct ScatterCandidates {
   SearchArgs args;
   const Candidate* candidates = nullptr;  // or groups, of which each row that passed goes to a slot
@@ -17,7 +17,8 @@ struct ScatterCandidates {
   std::int64_t room = 0, workers = 1;
   int always = 0;  // sums from here on stand for anything
 };
-/// A t as an integer that falls as it grows, for floats; both zeros are one, and NaN comes before every number: it passes.
+/// A t as an integer that falls as it grows, for floats; both
+/// zeros are one, and NaN comes before every number: it passes.
 inline constexpr int passes_always = 0x7f800001;
 __device__ __forceinline__ int encode_descending(float t) {
   if (!(t == t)) return passes_always;
@@ -60,7 +61,8 @@ __device__ __forceinline__ void each_row(const SearchArgs& args, const Candidate
   const float t = filter_distance(args, one, always);
   if (passes_alone(args, one, t)) take(one, t);
 }
-/// The t of a row of a group is made of its product's bound, and so at most the row's own. group: in global memory, where rows are picked from.
+/// The t of a row of a group is made of its product's bound, and so at most
+/// the row's own. group: in global memory, where rows are picked from.
 template <class Take>
 __device__ __forceinline__ void each_row(const SearchArgs& args, const GroupCandidate& group, int always,
                                          const Take& take) {
@@ -83,7 +85,8 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
     for (std::uint32_t from = 0; from < used; from += at_once) {
       const std::uint32_t count = used - from < at_once ? used - from : at_once,
                           together = candidates[from + count / 2].query / 32;
-      // Of each candidate the first row that stays; others of a group, of which there are few, go to their slots by themselves.
+      // Of each candidate the first row that stays; others of a group,
+      // of which there are few, go to their slots by themselves.
       Slot mine[scatter_each];
       std::uint32_t query[scatter_each], position[scatter_each];
       if (thread_index() < 32) taken[thread_index()] = 0;

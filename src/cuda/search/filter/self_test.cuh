@@ -1,6 +1,6 @@
-// What the proof believes of a device's arithmetic, tried at first use: bytes are multiplied and added without error, halves with no more
-// than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A precision that fails is not used, and where the
-// kernel of a filter fails, another one is.
+// What the proof believes of a device's arithmetic, tried at first use: bytes are multiplied and added without error,
+// halves with no more than the model's, and none of them is flushed; single precision rounds each step as IEEE 754
+// says. A precision that fails is not used, and where the kernel of a filter fails, another one is.
 #pragma once
 #include <cmath>
 #include <random>
@@ -29,7 +29,8 @@ struct SelfTest {
 
 inline constexpr int test_blocks = 96, test_steps = 8;  // of a block: test_steps products of tiles, added up
 
-/// Tiles of rows and columns, each of 16 halves or 32 bytes, [block][step][16 or 8][32 bytes]; their sums of 16 x 8 a block.
+/// Tiles of rows and columns, each of 16 halves or 32 bytes,
+/// [block][step][16 or 8][32 bytes]; their sums of 16 x 8 a block.
 struct TestArgs {
   const std::uint32_t *half_rows, *half_columns, *int8_rows, *int8_columns;
   float *half_sums, *chains;
@@ -149,9 +150,9 @@ struct TestData {
 /// Whether a kernel is the code that runs here, and filters as the test says, where it is one to be tested.
 template <class Device>
 bool passes_test(Device& device, const FilterKernel& kernel) {
-  bool there = false;
-  FilterKernels::with(kernel, [&](auto row) { there = row.is_there(device); });
-  return there && (!kernel.tested || test_filter(device, kernel));
+  bool present = false;
+  FilterKernels::with(kernel, [&](auto row) { present = row.is_present(device); });
+  return present && (!kernel.tested || test_filter(device, kernel));
 }
 
 template <class Device>

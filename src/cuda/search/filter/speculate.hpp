@@ -1,8 +1,9 @@
-// SPECULATE: thresholds that are guessed from a sample of the tiles, so that one part over all tiles is enough. A share s of the rows holds
-// about s k of the k nearest, and seldom many more: the threshold becomes the estimate that a few more than s k of the sample are within. It
-// excludes as a proved one does, and is verified in the end, by k ranked rows within it. A part of the tiles passes first where there are many
-// queries: of what the slots then hold, thresholds are guessed again, closer. A query that has fewer (finish.cuh) is searched again
-// with proved thresholds (session.hpp). How likely that is matters to time and memory alone.
+// SPECULATE: thresholds that are guessed from a sample of the tiles, so that one part over all tiles is enough. A share
+// s of the rows holds about s k of the k nearest, and seldom many more: the threshold becomes the estimate that a few
+// more than s k of the sample are within. It excludes as a proved one does, and is verified in the end, by k ranked
+// rows within it. A part of the tiles passes first where there are many queries: of what the slots then hold,
+// thresholds are guessed again, closer. A query that has fewer (finish.cuh) is searched again with proved thresholds
+// (session.hpp). How likely that is matters to time and memory alone.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <initializer_list>
 
 #include "core/both.hpp"
+#include "core/divide.hpp"
 #include "core/precision.hpp"
 #include "cuda/search/core/args.hpp"
 
@@ -20,8 +22,9 @@ struct SpeculationRule {
   std::int64_t least_k = 16;                   // of fewer neighbours proved thresholds take no longer, but of
   std::int64_t any_k_queries = block_queries;  // at most, for which each further launch costs
   std::int64_t least_k_of_long_rows = 12;      // of more than a slab: parts would rank rows that are long
-  // Of a binomial distribution, beyond what is expected of evenly spread rows; and rows besides, since that of few rows is lopsided. For k from 8 to
-  // 1,000 the ranks are too small for about one such query in a million at most.
+  // A rank is the mean of a binomial distribution, as of evenly spread rows, and so many of its deviations, and rows
+  // besides, since the distribution of few rows is lopsided. For k from 8 to 1,000 ranks are too small for about one
+  // such query in a million at most.
   double deviations = 5;
   double rows_besides = 3;
   std::int64_t least_reestimated = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
@@ -33,7 +36,8 @@ struct SpeculationRule {
     const std::int64_t least = dims > 128 ? least_k_of_long_rows : queries >= many_queries ? least_k_of_many : least_k;
     return k >= least || queries <= any_k_queries;
   }
-  /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
+  /// It returns how many rows of a sample, which is this share of all, are to be within the threshold of a query that
+  /// wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {
     const double expected = share * static_cast<double>(want),
                  most = expected + deviations * std::sqrt(expected * (1 - share)) + rows_besides;
@@ -41,7 +45,7 @@ struct SpeculationRule {
   }
 };
 
-/// Some of the tiles, and the rank of what is found there that a threshold becomes.
+/// A SampleRank is a number of tiles, and the rank among what is found in them that becomes a threshold.
 struct SampleRank {
   std::int64_t tiles = 0, rank = 0;
 };
@@ -61,8 +65,9 @@ inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimat
 inline constexpr std::int64_t least_speculative_slots = 3072;   // so many take little memory
 inline constexpr std::int64_t reestimate_part = 4;  // a quarter of the tiles passes before thresholds are guessed again
 
-/// The slots of a query for `k` neighbours, and for one more: twice what is expected to pass, on average. It grows with k. Quantization errors let
-/// more rows pass than are within the threshold, and the more the more columns there are: factors were measured on Gaussian rows.
+/// It returns the slots of a query for `k` neighbours and one more: twice what is expected to pass, on average. They
+/// grow with k. Quantization errors let more rows pass than are within the threshold, the more so the more columns they
+/// have: factors were measured on Gaussian rows.
 inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std::int64_t k) {
   const double share = std::min(
                    1.0 / 16, static_cast<double>(most_speculative_groups / groups_a_tile) / static_cast<double>(tiles)),
@@ -72,16 +77,14 @@ inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std
 }
 
 /// Whether thresholds of a precision may be guessed: its sums tell of each group of a sample how near it is.
-constexpr bool guesses(Precision precision, Sum sum) {
-  return precision == Precision::int8 && (sum == Sum::squares || sum == Sum::products);
-}
+constexpr bool guesses(Precision precision, Sum sum) { return precision == Precision::int8 && has_products(sum); }
 /// Whether the whole corpus is there when a search begins, so that thresholds may be guessed from a sample of it.
 inline bool at_once(const Plan& plan, std::int64_t rows, bool prepared) {
   return prepared || plan.corpus_chunk >= rows;
 }
 
-/// How a search of a corpus that is one chunk of so many tiles speculates, in batches of so many queries. slots: that a query has where thresholds are
-/// proved.
+/// It returns how a search speculates whose corpus is one chunk of so many tiles, in batches of so many queries. slots:
+/// those that a query has where thresholds are proved.
 inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t queries, std::int64_t tiles,
                                   std::int64_t dims, std::int64_t k, bool without_self, std::int64_t slots) {
   const std::int64_t want = k + (without_self ? 1 : 0);
@@ -92,8 +95,7 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
   const auto sample = [&](std::initializer_list<std::int64_t> parts) {
     for (const std::int64_t part : parts)
-      if (const SampleRank found =
-              rank_of(std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile));
+      if (const SampleRank found = rank_of(std::min(divide_up(tiles, part), most_speculative_groups / groups_a_tile));
           found.tiles * groups_a_tile >= 4 * found.rank)
         return found;
     return SampleRank{};
@@ -111,8 +113,8 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   return speculation;
 }
 
-/// Whether a guessed threshold is proved by the query's list of k rows at most: so many were found, and the last of them, with this key, is within
-/// it. Then whatever it excluded has a greater key.
+/// It tells whether the query's list proves its guessed threshold: k rows were found, and the last of them, with this
+/// key, is within it. Then whatever the threshold excluded has a greater key.
 VICINAL_HOST_DEVICE inline bool verifies(const QueryState& state, std::int64_t k, double kth_key) {
   return !state.given_up && static_cast<std::int64_t>(state.best) == k && kth_key <= state.threshold_key;
 }

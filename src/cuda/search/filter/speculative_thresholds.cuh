@@ -1,14 +1,15 @@
-// SPECULATE, on the device: a query's threshold is guessed from the sample that the filter took of the tiles, and guessed again when a first part
-// of the tiles has passed: that is a larger sample, of rows that are in the slots already. A block a query. Nothing is proved of a guess, and
-// any would be sound (speculate.hpp).
+// SPECULATE, on the device: a query's threshold is guessed from the sample that the filter took of the tiles, and
+// guessed again when a first part of the tiles has passed: that is a larger sample, of rows that are in the slots
+// already. A block a query. Nothing is proved of a guess, and any would be sound (speculate.hpp).
 #pragma once
 #include "cuda/search/filter/initial_thresholds.cuh"
 #include "cuda/search/filter/speculate.hpp"
 
 namespace vicinal::cuda {
 
-/// How near rows of a tile look: a number that grows with the distance that a row is likely to have. Quantization errors have no direction, so that
-/// they seldom add up; but within clusters tighter than a step they are all there is of a distance.
+/// How near rows of a tile look: a number that grows with the distance that a row is
+/// likely to have. Quantization errors have no direction, so that they seldom add
+/// up; but within clusters tighter than a step they are all there is of a distance.
 class Nearness {
  public:
   __device__ __forceinline__ Nearness(const SearchArgs& args, const QuantizedQuery& query, const TileMetadata& metadata)
@@ -52,7 +53,8 @@ inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
   return groups * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Threads of a query's block: few have few turns to wait for each other; alone on its multiprocessor a query takes as many as there are tiles of a usual sample.
+/// Threads of a query's block: few have few turns to wait for each other; alone on its multiprocessor a query takes as
+/// many as there are tiles of a usual sample.
 inline constexpr int most_speculative_threads = 512;
 inline int speculative_threads(std::int64_t groups, bool alone) {
   return groups <= 512 ? 64 : alone ? most_speculative_threads : initial_threads;
@@ -68,8 +70,8 @@ __device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s
     take(t, tile);
 }
 
-/// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what
-/// becomes of it.
+/// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for
+/// finish_queries to decide what becomes of it.
 __global__ void __launch_bounds__(most_speculative_threads) speculative_thresholds(SpeculativeThresholds s) {
   go_between();
   VICINAL_SHARED(unsigned, scratch, 260);
@@ -115,8 +117,8 @@ __global__ void __launch_bounds__(most_speculative_threads) speculative_threshol
   if (s.crowded != nullptr) atomicAdd(s.crowded, 1u);
 }
 
-/// Where many queries of a batch are left out of the pass, guesses of the others are poor as well, or blocks without those would be of other sizes:
-/// all are left to proved thresholds.
+/// Where many queries of a batch are left out of the pass, guesses of the others are poor as well, or blocks without
+/// those would be of other sizes: all are left to proved thresholds.
 struct LeaveToProof {
   SearchArgs args;
   const unsigned* crowded = nullptr;
@@ -137,11 +139,12 @@ struct ReestimatedThresholds {
 };
 inline constexpr int most_reestimate_threads = 128;
 inline int reestimate_threads(std::int64_t rank) { return rank <= 128 ? 64 : most_reestimate_threads; }
-/// So many slots of a query are looked at: it has that many of a quarter of the rows where twice what is expected passes.
+/// So many slots of a query are looked at: it has that many of
+/// a quarter of the rows where twice what is expected passes.
 inline std::int64_t reestimate_room(std::int64_t capacity) { return std::min<std::int64_t>(capacity / 2, 1 << 14); }
 
-/// The threshold of a query becomes what looks as far as the rank-th of its slots. Where many of those nearer ones share groups of 16 rows, the part
-/// is no fair sample: near rows lie together, and the threshold stays.
+/// The threshold of a query becomes what looks as far as the rank-th of its slots. Where many of those nearer ones
+/// share groups of 16 rows, the part is no fair sample: near rows lie together, and the threshold stays.
 __global__ void __launch_bounds__(most_reestimate_threads) reestimate_thresholds(ReestimatedThresholds r) {
   constexpr unsigned marks = 1 << 15;  // bits, of groups by number; those of more groups share one
   VICINAL_SHARED(unsigned, scratch, 260);

@@ -1,5 +1,5 @@
-// The kernels that filter, best first: one that runs on some architecture is a file and a name here (and flags in cmake/cuda.cmake, if its
-// code needs any). Its struct has `facts`, `launch` and `is_there` (kernel.hpp).
+// The kernels that filter, best first: one that runs on some architecture is a file and a name here (and flags in
+// cmake/cuda.cmake, if its code needs any). Its struct has `facts`, `launch` and `is_present` (kernel.hpp).
 #pragma once
 #include <algorithm>
 #include <string>
@@ -57,7 +57,8 @@ inline std::vector<std::string> instruction_sets_of(const FilterSet& set) {
   return names;
 }
 
-/// The kernel that filters for a precision and a sum: of the plan's instruction set, or one that every device runs; null where none does.
+/// The kernel that filters for a precision and a sum: of the plan's
+/// instruction set, or one that every device runs; null where none does.
 inline const FilterKernel* filter_kernel(const FilterSet& set, Precision precision, Sum sum,
                                          std::string_view instruction_set) {
   for (const FilterKernel* kernel : set)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/divide.hpp"
+
 namespace vicinal::cuda {
 
 /// Units of work: so many tiles each, and so many of them for each block of queries.
@@ -10,16 +12,16 @@ struct Units {
   std::int64_t tiles = 1, parts = 1;
 };
 
-/// Units that end together: each round of the device's blocks has one unit for each of them, or nearly so, and few rounds there are, for between
-/// units the pipeline of a block runs dry.
+/// Units that end together: each round of the device's blocks has one unit for each of them, or nearly so, and few
+/// rounds there are, for between units the pipeline of a block runs dry.
 inline Units even_units(std::int64_t tiles, std::int64_t blocks, std::int64_t workers) {
   constexpr std::int64_t drained = 2, most_rounds = 64;  // drained: tiles that a new unit costs
   Units best;
   std::int64_t least = INT64_MAX;
   for (std::int64_t rounds = 1; rounds <= most_rounds; ++rounds) {
     const std::int64_t parts = std::min(tiles, std::max<std::int64_t>(1, rounds * workers / blocks)),
-                       part = (tiles + parts - 1) / parts, used = (tiles + part - 1) / part,
-                       time = (used * blocks + workers - 1) / workers * (part + drained);
+                       part = divide_up(tiles, parts), used = divide_up(tiles, part),
+                       time = divide_up(used * blocks, workers) * (part + drained);
     if (time >= least) continue;
     least = time;
     best = {part, used};
@@ -30,8 +32,8 @@ inline Units even_units(std::int64_t tiles, std::int64_t blocks, std::int64_t wo
 /// Units of which none is large beside the others, for segments that hold every pair of theirs.
 inline Units small_units(std::int64_t tiles, std::int64_t blocks, std::int64_t workers) {
   const std::int64_t part =
-      blocks == 1 ? (tiles + workers - 1) / workers : std::clamp<std::int64_t>(tiles * blocks / (4 * workers), 1, 64);
-  return {part, (tiles + part - 1) / part};
+      blocks == 1 ? divide_up(tiles, workers) : std::clamp<std::int64_t>(tiles * blocks / (4 * workers), 1, 64);
+  return {part, divide_up(tiles, part)};
 }
 
 }  // namespace vicinal::cuda

@@ -1,5 +1,5 @@
-// A block of int8_wgmma.cuh: its threads, its shared memory, and the barriers there, by which the producer and the consumers wait for each
-// other.
+// A block of int8_wgmma.cuh: its threads, its shared memory, and the barriers there, by which the producer and the
+// consumers wait for each other.
 #pragma once
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/search/core/args.hpp"

@@ -5,7 +5,8 @@
 
 namespace vicinal::cuda {
 
-/// The largest threshold in int8: above all sums of one slab or of more; keys, of one slab shifted by 4, are less than 2^31 apart.
+/// The largest threshold in int8: above all sums of one slab or of
+/// more; keys, of one slab shifted by 4, are less than 2^31 apart.
 VICINAL_HOST_DEVICE inline constexpr float wgmma_threshold(bool one_slab) {
   return one_slab ? 0x1p-4F * most_quick_threshold : most_quick_threshold;
 }
@@ -29,7 +30,8 @@ __device__ __forceinline__ int tile_threshold(const ThresholdCoeffsF32& coeffs, 
   return quick_threshold(coeffs, e, n, inverse, wgmma_threshold(true)) * 16;
 }
 
-/// What passed of a lane's 16 keys; `most` is the largest. query: of lane 0; position: of the row of the lane's first key.
+/// What passed of a lane's 16 keys; `most` is the largest. query:
+/// of lane 0; position: of the row of the lane's first key.
 template <bool shifted>
 __device__ __forceinline__ void append_candidates_of_keys(const Filter& f, const int* keys, int most, int threshold,
                                                           std::uint32_t query, std::uint32_t position,
@@ -49,7 +51,8 @@ __device__ __forceinline__ void append_candidates_of_keys(const Filter& f, const
           which, position + static_cast<std::uint32_t>((most & 14) * 4 + (most & 1)), shifted ? most >> 4 : most | 15,
           0};
     used = next;
-    // The largest of those below: as differences without a sign, the key itself is nothing and a smaller one is far above.
+    // The largest of those below: as differences without a sign,
+    // the key itself is nothing and a smaller one is far above.
     unsigned below = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {

@@ -1,6 +1,7 @@
-// Thresholds of the few queries. Lanes that see the same queries remember the row that looks nearest of those that they alone see; their distances have upper bounds, as
-// those of a sample have (filter/initial_thresholds.cuh), and so has the nearest of each other block, which it publishes. All are different rows, so
-// the k-th least of these bounds bounds the k-th distance, whatever other blocks have published by then: it is larger where they are late.
+// Thresholds of the few queries. Lanes that see the same queries remember the row that looks nearest of those that they
+// alone see; their distances have upper bounds, as those of a sample have (filter/initial_thresholds.cuh), and so has
+// the nearest of each other block, which it publishes. All are different rows, so the k-th least of these bounds bounds
+// the k-th distance, whatever other blocks have published by then: it is larger where they are late.
 #pragma once
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/fused/query.cuh"
@@ -14,7 +15,8 @@ __device__ __forceinline__ double fused_value(std::uint32_t ordered) {
   return ListWords<Packed>::key(static_cast<std::uint64_t>(ordered) << 32);
 }
 
-/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. products: the sum without its bias.
+/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything.
+/// products: the sum without its bias.
 __device__ __forceinline__ float fused_upper(const FusedArgs& f, const FusedShared& shared, int which,
                                              std::uint32_t position, int products) {
   const QuantizedQuery& query = shared.queries[which].quantized;
@@ -26,7 +28,8 @@ __device__ __forceinline__ float fused_upper(const FusedArgs& f, const FusedShar
   return sum > -(1 << 29) && sum < 1 << 29 ? upper : static_cast<float>(infinite);
 }
 
-/// At least the k-th least (from 1) of the words of a warp, `each` a lane, and no more than a 2,048th beyond it as a float.
+/// At least the k-th least (from 1) of the words of a warp, `each`
+/// a lane, and no more than a 2,048th beyond it as a float.
 template <int each>
 __device__ __forceinline__ std::uint32_t fused_kth(const std::uint32_t (&words)[each], unsigned k) {
   constexpr int last = 12;  // bit that is looked at
@@ -41,8 +44,8 @@ __device__ __forceinline__ std::uint32_t fused_kth(const std::uint32_t (&words)[
   return kth | ((1u << last) - 1);
 }
 
-/// What the filter excludes by a bound on the k-th key; nothing where it is not less than what is known. By one lane. Each of the coefficients
-/// grows with the bound.
+/// What the filter excludes by a bound on the k-th key; nothing where it is not less than what is known. By one lane.
+/// Each of the coefficients grows with the bound.
 __device__ __forceinline__ void fused_tighten(const FusedArgs& f, const FusedShared& shared, int which, float bound) {
   const std::uint32_t ordered = fused_ordered(bound);
   if (!(bound < static_cast<float>(infinite)) || ordered >= shared.known[which]) return;
@@ -52,8 +55,8 @@ __device__ __forceinline__ void fused_tighten(const FusedArgs& f, const FusedSha
   shared.coeffs[which] = threshold_coeffs_f32(coeffs_of_query(f.model, theta, query.square, query.norms));
 }
 
-/// The threshold of a query by what its block has seen and the others have published, by a warp. waits: a while for the others, which all begin at
-/// about the same time; what a block alone has seen would let too much pass.
+/// The threshold of a query by what its block has seen and the others have published, by a warp. waits: a while for the
+/// others, which all begin at about the same time; what a block alone has seen would let too much pass.
 __device__ __forceinline__ void fused_update(const FusedArgs& f, const FusedShared& shared, int which, bool waits) {
   constexpr int own = fused_places / 32, others = fused_blocks / 32, patience = 32;
   // What the block has seen: a place has a row that no other has. All are computed, for their loads come together then.
@@ -63,10 +66,10 @@ __device__ __forceinline__ void fused_update(const FusedArgs& f, const FusedShar
     const auto* const place = shared.nearest + which * fused_places + i * 32 + lane_index();
     const unsigned long long now = *static_cast<const volatile unsigned long long*>(place);
     const auto position = static_cast<std::uint32_t>(now >> 32);
-    const bool there = position != fused_none;
+    const bool present = position != fused_none;
     const float upper =
-        fused_upper(f, shared, which, there ? position : 0, static_cast<int>(static_cast<std::uint32_t>(now)));
-    words[i] = there ? fused_ordered(upper) : fused_none;
+        fused_upper(f, shared, which, present ? position : 0, static_cast<int>(static_cast<std::uint32_t>(now)));
+    words[i] = present ? fused_ordered(upper) : fused_none;
     least = words[i] < least ? words[i] : least;
   }
   least = __reduce_min_sync(all_lanes, least);
@@ -74,15 +77,15 @@ __device__ __forceinline__ void fused_update(const FusedArgs& f, const FusedShar
   random_delay();
   if (lane_index() == 0) published[blockIdx.x] = least;
   for (int turn = 0; turn < patience; ++turn) {
-    unsigned there = 0;
+    unsigned present = 0;
 #pragma unroll
     for (int i = 0; i < others; ++i) {
       const int block = i * 32 + lane_index();
       words[own + i] = fused_none;
       if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
-      there += words[own + i] != fused_none ? 1u : 0u;
+      present += words[own + i] != fused_none ? 1u : 0u;
     }
-    if (!waits || static_cast<int>(__reduce_add_sync(all_lanes, there)) >= f.blocks - 1) break;
+    if (!waits || static_cast<int>(__reduce_add_sync(all_lanes, present)) >= f.blocks - 1) break;
   }
   const double upper = fused_value(fused_kth(words, static_cast<unsigned>(f.k)));
   // Rounded up to a key, so that the k-th itself is no larger.

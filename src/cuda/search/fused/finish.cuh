@@ -1,5 +1,5 @@
-// The lists of a few queries, of what all blocks found, become rows of the result by the block that ends last, a warp a query; what fused_search needs is
-// as it was before.
+// The lists of a few queries, of what all blocks found, become rows of the result by the block that ends last, a warp a
+// query; what fused_search needs is as it was before.
 #pragma once
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/fused/fused.hpp"
@@ -57,7 +57,8 @@ __device__ __forceinline__ std::uint32_t fused_write(const FusedArgs& f, int whi
   return __reduce_max_sync(all_lanes, kth);
 }
 
-/// The last block writes the results and facts of all queries, and leaves the state as the next call needs it. base: of its shared memory.
+/// The last block writes the results and facts of all queries, and leaves
+/// the state as the next call needs it. base: of its shared memory.
 __device__ __forceinline__ void fused_finish(const FusedArgs& f, unsigned char* base) {
   const FusedState& state = f.state;
   auto* const facts = reinterpret_cast<FusedFacts*>(reinterpret_cast<FusedLast*>(base) + fused_warps);

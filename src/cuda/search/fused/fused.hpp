@@ -1,5 +1,6 @@
-// What the kernel for a few queries of a kept corpus is given, and how it divides a block's shared memory (search.cuh). A launch takes as long as
-// what it does for one query, so one kernel prepares the queries, filters all rows, ranks what passes and merges.
+// What the kernel for a few queries of a kept corpus is given, and how it divides a block's
+// shared memory (search.cuh). A launch takes as long as what it does for one query, so one
+// kernel prepares the queries, filters all rows, ranks what passes and merges.
 #pragma once
 #include <cstddef>
 
@@ -19,7 +20,8 @@ inline constexpr int fused_words = 1024;              // of a query's list, from
 inline constexpr int fused_blocks = 160;              // at most
 inline constexpr int fused_places = 2 * fused_warps;  // groups of lanes of a block, whose nearest rows count
 
-/// How many rows a block knows upper bounds of when it needs its first thresholds, at least: the nearest of each other block, and of its own lanes'.
+/// How many rows a block knows upper bounds of when it needs its first thresholds, at least: the nearest of each other
+/// block, and of its own lanes'.
 inline constexpr std::int64_t fused_bounds(std::int64_t tiles, std::int64_t multiprocessors) {
   const std::int64_t most = multiprocessors < fused_blocks ? multiprocessors : fused_blocks,
                      blocks = tiles < most ? tiles : most, own = 2 * fused_pieces * (tiles / blocks);
@@ -98,7 +100,8 @@ static_assert(offsetof(TileMetadata, terms) == 0 &&
 struct FusedLimits {
   float e, n, quick_inverse;
 };
-/// Pieces at the beginning of a block's share whose rows are tested when the first thresholds are there. groups: of eight queries.
+/// Pieces at the beginning of a block's share whose rows are tested
+/// when the first thresholds are there. groups: of eight queries.
 VICINAL_HOST_DEVICE inline constexpr int fused_first_pieces(int groups) { return fused_largest / (8 * groups); }
 
 /// What a block counts, and what its queries share.
@@ -115,7 +118,8 @@ struct FusedLast {
   std::uint64_t words[fused_words], row[fused_k];
 };
 
-/// Where each part of a block's shared memory begins, in bytes. In the end the last block has all but the counters for FusedLast.
+/// Where each part of a block's shared memory begins, in bytes. In
+/// the end the last block has all but the counters for FusedLast.
 struct FusedMemory {
   std::int64_t facts, lines, values, queries, coeffs, known, nearest, largest, limits, found, claimed, counters, all;
 };

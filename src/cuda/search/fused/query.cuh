@@ -1,5 +1,5 @@
-// A few queries are prepared by every block for itself: checked, measured and rounded as prepare/ does it for many, by other steps, which the proof
-// allows. What prepare/ treats specially is left to it.
+// A few queries are prepared by every block for itself: checked, measured and rounded as prepare/ does it for many, by
+// other steps, which the proof allows. What prepare/ treats specially is left to it.
 #pragma once
 #include "cuda/search/fused/fused.hpp"
 #include "cuda/search/prepare/measure.cuh"
@@ -16,8 +16,8 @@ struct FusedShared {
   FusedQuery* queries;
   ThresholdCoeffsF32* coeffs;
   std::uint32_t* known;  // the key bound behind coeffs, as an ordered float
-  unsigned long long*
-      nearest;  // of each query fused_places: the row that looks nearest of those that some lanes saw, its position and its products
+  // For each query fused_places rows that look nearest, each of those that some lanes saw: position and products.
+  unsigned long long* nearest;
   int* largest;  // of each of the block's first pieces and each query: the largest sum
   FusedLimits* limits;
   FusedPair* found;
@@ -70,7 +70,8 @@ __device__ __forceinline__ bool fused_map(const FusedArgs& f, const double (&x)[
       self = lanes_joined(squares, Plus{});
     }
     query.self = self;
-    fit = fit && self > 0 && is_finite(self) && (f.query_type != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500));
+    fit =
+        fit && self > 0 && is_finite(self) && (f.query_type != DType::f64 || (self >= least_self && self <= most_self));
     map.factor = fit ? 1.0 / sqrt(self) : 0.0;
   } else if (fit && largest > 0) {
     const bool own_scale = f.model.sum == Sum::products;
@@ -83,8 +84,9 @@ __device__ __forceinline__ bool fused_map(const FusedArgs& f, const double (&x)[
   return fit;
 }
 
-/// Query `which` of the call as far as it does not depend on the others: its elements and their map, whether these kernels may take it, and its
-/// largest element in the filter's form; by a warp. slab: elements from a query to the next.
+/// It measures query `which` of the call, as far as it does not depend on the others:
+/// its elements and their map, whether these kernels may take it, and its largest
+/// element in the filter's form; by a warp. slab: elements from a query to the next.
 template <int slab>
 __device__ __forceinline__ void fused_measure(const FusedArgs& f, int which, const FusedShared& shared) {
   const std::int64_t dims = f.rows.dims, base = which * dims;
@@ -124,7 +126,8 @@ __device__ __forceinline__ double fused_step(const FusedArgs& f, const FusedShar
   return integral ? f.transform.integral : static_cast<double>(rounded);
 }
 
-/// The query's line in multiples of the step, and what rounding took; by a warp, after fused_measure of all. slab: bytes of a line; inverse: 1 / step.
+/// It rounds a query to a line of multiples of the step, and measures what rounding took; by a warp, after
+/// fused_measure of all. slab: bytes of a line; inverse: 1 / step.
 template <int slab>
 __device__ __forceinline__ void fused_round(const FusedArgs& f, int which, double step, double inverse,
                                             const FusedShared& shared) {

@@ -1,4 +1,5 @@
-// The candidates of a block that are left at the end of fused_search (search.cuh): they are ranked by canonical distance and go to the queries' lists.
+// The candidates of a block that are left at the end of fused_search (search.cuh): they are ranked by canonical
+// distance and go to the queries' lists.
 #pragma once
 #include "cuda/search/fused/bounds.cuh"
 #include "cuda/search/rerank/rank.cuh"
@@ -21,7 +22,8 @@ __device__ __forceinline__ void fused_lanes(const FusedArgs& f, const double* co
   });
 }
 
-/// A row's key for a query goes to the query's list, where the answer may hold it. Keys that are looked at again are the usual kernels'.
+/// A row's key for a query goes to the query's list, where the answer
+/// may hold it. Keys that are looked at again are the usual kernels'.
 __device__ __forceinline__ void fused_append(const FusedArgs& f, const FusedShared& shared, const FusedPair& pair,
                                              double sum) {
   const Metric metric = f.model.metric;

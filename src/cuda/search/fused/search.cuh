@@ -1,5 +1,6 @@
-// A few queries against a kept corpus in int8, by one kernel: every block prepares the queries, streams its share of the rows through shared memory
-// and ranks the candidates that are left; the block that ends last merges what all found (finish.cuh).
+// A few queries against a kept corpus in int8, by one kernel: every block prepares the
+// queries, streams its share of the rows through shared memory and ranks the candidates
+// that are left; the block that ends last merges what all found (finish.cuh).
 #pragma once
 #include "cuda/search/fused/finish.cuh"
 #include "cuda/search/fused/rank.cuh"

@@ -1,6 +1,8 @@
-// The stream of the few queries' kernel: a warp takes 32 rows of its block's tiles at a time, multiplies them with 8 or 16 queries as the left operand, remembers the nearest and
-// notes the largest sums. When all rows have passed (or as many as sums have room for), thresholds are made of what all blocks have seen (bounds.cuh), and the rows behind sums
-// that reach them are candidates. Rows that are left are tested as they come; a warp that has a query to tighten in between takes fewer of them meanwhile.
+// The stream of the few queries' kernel: a warp takes 32 rows of its block's tiles at a time, multiplies them with 8 or
+// 16 queries as the left operand, remembers the nearest and notes the largest sums. When all rows have passed (or as
+// many as sums have room for), thresholds are made of what all blocks have seen (bounds.cuh), and the rows behind sums
+// that reach them are candidates. Rows that are left are tested as they come; a warp that has a query to tighten in
+// between takes fewer of them meanwhile.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/differences.cuh"
@@ -10,7 +12,8 @@
 
 namespace vicinal::cuda {
 
-/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large as that of a query that is not there.
+/// The least sum, with its bias, that is not excluded for a query in a tile (core/bound_quick.hpp); no sum is as large
+/// as that of a query that is not there.
 __device__ __forceinline__ int fused_threshold(const ThresholdCoeffsF32& coeffs, float e, float n, float inverse) {
   return coeffs.base > -static_cast<float>(infinite) ? quick_threshold(coeffs, e, n, inverse) : 0x7fffffff;
 }
@@ -158,8 +161,8 @@ struct FusedNearest {
     for (int g = 0; g < groups; ++g)
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
-        const bool there = 8 * g + 2 * (lane_index() % 4) + c < queries;
-        t[g][c] = there ? static_cast<float>(infinite) : -static_cast<float>(infinite);
+        const bool present = 8 * g + 2 * (lane_index() % 4) + c < queries;
+        t[g][c] = present ? static_cast<float>(infinite) : -static_cast<float>(infinite);
         position[g][c] = fused_none;
         products[g][c] = 0;
       }
@@ -196,10 +199,10 @@ struct FusedNearest {
             static_cast<unsigned long long>(position[g][c]) << 32 | static_cast<std::uint32_t>(products[g][c]);
 #pragma unroll
         for (int other = 8; other < 32; other *= 2) {
-          const float there = __shfl_xor_sync(all_lanes, least, other);
+          const float theirs = __shfl_xor_sync(all_lanes, least, other);
           const unsigned long long its = __shfl_xor_sync(all_lanes, word, other);
-          const bool nearer = there < least || (there == least && its < word);
-          least = nearer ? there : least;
+          const bool nearer = theirs < least || (theirs == least && its < word);
+          least = nearer ? theirs : least;
           word = nearer ? its : word;
         }
         const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 2 + lane_index() / 4;
@@ -248,8 +251,8 @@ __device__ __forceinline__ void fused_put_off(const FusedShared& shared, const F
       largest[g][c] = s.most[g][c];
 #pragma unroll
       for (int other = 4; other < 32; other *= 2) {
-        const int there = __shfl_xor_sync(all_lanes, largest[g][c], other);
-        largest[g][c] = largest[g][c] < there ? there : largest[g][c];
+        const int theirs = __shfl_xor_sync(all_lanes, largest[g][c], other);
+        largest[g][c] = largest[g][c] < theirs ? theirs : largest[g][c];
       }
     }
   if (lane_index() == 0) shared.limits[number] = {facts.e, facts.n, facts.quick_inverse};
@@ -261,7 +264,8 @@ __device__ __forceinline__ void fused_put_off(const FusedShared& shared, const F
       shared.largest[number * (8 * groups) + static_cast<unsigned>(8 * g + 2 * lane_index() + c)] = largest[g][c];
 }
 
-/// The lane's row of a piece against a query whose threshold the piece's largest sum reaches; by a warp, from memory. position: of the row.
+/// The lane's row of a piece against a query whose threshold the piece's
+/// largest sum reaches; by a warp, from memory. position: of the row.
 template <int slab>
 __device__ __forceinline__ void fused_test_again(const FusedArgs& f, const FusedShared& shared, std::uint32_t position,
                                                  int which, const FusedLimits& limits) {
@@ -334,8 +338,8 @@ __device__ __forceinline__ void fused_stream(const FusedArgs& f, const FusedShar
                                              const std::uint32_t (&queries)[slab / 32][4]) {
   FusedNearest<groups> nearest(f.count);
   FusedSums<groups> s;
-  bool there = pieces.next();
-  for (; there && pieces.number() < fused_first_pieces(groups); there = pieces.next()) {
+  bool present = pieces.next();
+  for (; present && pieces.number() < fused_first_pieces(groups); present = pieces.next()) {
     const FusedPieceFacts& facts = pieces.facts();
     fused_multiply<slab, groups>(s, pieces.rows(), facts, fused_inverse(shared, facts.quick_inverse), queries);
     nearest.see(s, facts.step, pieces.position(pieces.number()));
@@ -346,7 +350,7 @@ __device__ __forceinline__ void fused_stream(const FusedArgs& f, const FusedShar
   fused_update_own(f, shared, true);
   __syncthreads();
   fused_make_up<slab, groups>(f, shared, pieces);
-  for (int due = 3 * pieces.turn(); there; there = pieces.next()) {
+  for (int due = 3 * pieces.turn(); present; present = pieces.next()) {
     const FusedPieceFacts& facts = pieces.facts();
     const float inverse = fused_inverse(shared, facts.quick_inverse);
     const std::uint32_t position = pieces.position(pieces.number());

@@ -1,4 +1,5 @@
-// What calls of a few queries work in, kept with the corpus between them: a call that takes nothing from the driver is a third shorter.
+// What calls of a few queries work in, kept with the corpus between
+// them: a call that takes nothing from the driver is a third shorter.
 #pragma once
 #include <cstring>
 #include <memory>

@@ -23,15 +23,16 @@ struct Finish {
   bool zeros_are_exact = false;
   Counters* host_counters = nullptr;  // memory of the host that has the counters in the end, or null
 };
-/// Whether a key of zero is always of a value that is +0: of distances in the unit of the elements, where two that differ do so by 2^-149 at least.
+/// Whether a key of zero is always of a value that is +0: of distances in the unit of the elements, where two that
+/// differ do so by 2^-149 at least.
 constexpr bool zeros_are_exact(Metric metric, DType rows, DType queries) {
   return row_of(metric).triangle == Triangle::distance && rows != DType::f64 && queries != DType::f64;
 }
 /// Facts of a query that is to be searched again: a largest error that no query has.
 inline constexpr double missed_mark = -1;
 
-/// Whether the query is to be searched again: its guessed threshold is not proved by its list, which then is no answer, or its slots were too
-/// few, and those that it has with a proved threshold may do.
+/// Whether the query is to be searched again: its guessed threshold is not proved by its list, which then is no answer,
+/// or its slots were too few, and those that it has with a proved threshold may do.
 template <class Form>
 __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position) {
   if (!f.speculative) return false;
@@ -43,7 +44,8 @@ __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
 }
 
-/// The block that ends last publishes to the host what all have counted: a copy by the driver would begin some 6 us after the kernel.
+/// The block that ends last publishes to the host what all have counted:
+/// a copy by the driver would begin some 6 us after the kernel.
 __device__ __forceinline__ void publish_counters(const Finish& f) {
   if (f.host_counters == nullptr) return;
   __syncthreads();
@@ -115,7 +117,7 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
     } else if (i < f.out_k) {
       put(i, -1, descends ? -infinite : infinite);
     }
-    // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what underflowed.
+    // A key of zero may be of a value that is not: the whole warp takes it again, for its sign and what underflowed.
     for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
       const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1,
                          row = Form::position(best[which]) - f.ranking.first_row;

@@ -1,5 +1,5 @@
-// RANGE on a device: what passes a limit that never moves is ranked at once, and what is within the radius goes to one list of the batch;
-// counts a query, sums of them, and a sort of each row make a compressed matrix of it.
+// RANGE on a device: what passes a limit that never moves is ranked at once, and what is within the radius goes to one
+// list of the batch; counts a query, sums of them, and a sort of each row make a compressed matrix of it.
 #pragma once
 #include "cuda/search/filter/scatter.cuh"
 #include "cuda/search/rerank/exhaustive.cuh"
@@ -49,7 +49,8 @@ __device__ __forceinline__ void keep_match(const MatchList& list, const Ranking&
   list.all[at] = {key, row, static_cast<std::uint32_t>(query), underflowed ? 1u : 0u};
 }
 
-/// Limits that the radius gives, for the queries that the filter can prove anything of; the numbers of the others to `unfilterable`.
+/// Limits that the radius gives, for the queries that the filter can
+/// prove anything of; the numbers of the others to `unfilterable`.
 struct StartRange {
   SearchArgs args;
   double radius;

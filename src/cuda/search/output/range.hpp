@@ -1,9 +1,10 @@
-// RANGE on a device, its host's part, for session.hpp: parts of the tiles as large as what comes through them has room, the rows of the
-// queries whose matches were kept, and the places of those that were only counted.
+// RANGE on a device, its host's part, for session.hpp: parts of the tiles as large as what comes through them has room,
+// the rows of the queries whose matches were kept, and the places of those that were only counted.
 #pragma once
 #include <cmath>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/key.hpp"
 #include "core/text.hpp"
 #include "cuda/search/core/prepared.hpp"
@@ -25,11 +26,12 @@ inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord)
 inline std::int64_t match_room(const Plan& plan) {
   return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
 }
-/// Candidates that a launch has room for: at least all pairs of one tile of rows, where each block of the grid has as much as the one with the most queries.
+/// Candidates that a launch has room for: at least all pairs of one tile of rows, where each block of the grid has as
+/// much as the one with the most queries.
 inline std::int64_t candidate_room(std::int64_t queries, std::int64_t multiprocessors) {
   const std::int64_t blocks = std::max<std::int64_t>(padded_to_blocks(queries) / block_queries, 1),
                      grid = std::min(multiprocessors, blocks);
-  return std::max((blocks + grid - 1) / grid * grid * block_queries * tile_rows, std::int64_t{1} << 23);
+  return std::max(rounded_up(blocks, grid) * block_queries * tile_rows, std::int64_t{1} << 23);
 }
 
 /// Everything that a session holds, but for Plan::match_bytes.
@@ -84,10 +86,10 @@ class RangeMatches {
   }
 
   /// One chunk of the corpus.
-  void search(const SearchArgs& args, const Ranking& ranking, bool filters) {
-    if (!filters) return scan(args, ranking, nullptr, count_);
-    filter(args, ranking);
-    if (!numbers_.empty()) scan(args, ranking, unfilterable_.data(), static_cast<std::int64_t>(numbers_.size()));
+  void search(const SearchArgs& args, bool filters) {
+    if (!filters) return scan(args, nullptr, count_);
+    filter(args);
+    if (!numbers_.empty()) scan(args, unfilterable_.data(), static_cast<std::int64_t>(numbers_.size()));
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
@@ -104,8 +106,7 @@ class RangeMatches {
     next_.assign(out.begin.begin(), out.begin.end());
   }
 
-  void finish(const RangeView& out, const BoundsView& bounds, const SearchArgs& args, const Ranking& ranking,
-              bool filters) {
+  void finish(const RangeView& out, const BoundsView& bounds, const SearchArgs& args, bool filters) {
     if (count_ == 0) return;
     if (places_ != nullptr) {
       to_places();
@@ -117,7 +118,7 @@ class RangeMatches {
         thread_pool_.poll(0);
       });
     } else {
-      to_rows(out, ranking);
+      to_rows(out, ranking_of(args));
     }
     std::fill_n(bounds.verified_radius, count_, filters ? list_.radius : infinite);
     std::fill_n(bounds.largest, count_, 0.0);
@@ -153,11 +154,10 @@ class RangeMatches {
   CandidateCounts run(Filter& f, std::int64_t& workers) {
     const std::int64_t tiles = f.last - f.first, sms = device_.multiprocessors;
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
-    f.parts = (tiles + f.part - 1) / f.part;
+    f.parts = divide_up(tiles, f.part);
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
     workers = grid * kernel_->writing_warps;
-    const std::int64_t most =
-        (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
+    const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, room() / workers);
     f.used = segment_counts_.reserve(sms * most_writing_warps);
     launch_filter<false>(device_, *kernel_, precision_, f, grid);
@@ -171,9 +171,9 @@ class RangeMatches {
     return sum;
   }
 
-  void filter(const SearchArgs& args, const Ranking& ranking) {
+  void filter(const SearchArgs& args) {
     Filter f{.args = args};
-    f.blocks = (count_ + block_queries - 1) / block_queries;
+    f.blocks = divide_up(count_, block_queries);
     f.candidates = candidate_buffer_.reserve(room());
     const std::int64_t tiles = args.rows.tiles();
     for (std::int64_t part = std::max<std::int64_t>(1, tiles / 32); f.first < tiles;) {
@@ -191,7 +191,7 @@ class RangeMatches {
       if (candidates > 0)
         device_.launch()(workers, match_threads, 0, rank_candidates,
                          RankCandidates{.args = args,
-                                        .ranking = ranking,
+                                        .ranking = ranking_of(args),
                                         .matches = list_,
                                         .candidates = f.candidates,
                                         .used = f.used,
@@ -206,11 +206,11 @@ class RangeMatches {
     }
   }
 
-  void scan(const SearchArgs& args, const Ranking& ranking, const std::uint32_t* numbers, std::int64_t count) {
+  void scan(const SearchArgs& args, const std::uint32_t* numbers, std::int64_t count) {
     const std::int64_t rows = args.rows.count;
     std::int64_t segment = std::max<std::int64_t>(8192, (std::int64_t{1} << 30) / std::max<std::int64_t>(count, 1));
     if (places_ != nullptr) segment = std::min(segment, list_.capacity / std::max<std::int64_t>(count, 1));
-    ExhaustiveRange s{.args = args, .ranking = ranking, .matches = list_, .numbers = numbers, .count = count};
+    ExhaustiveRange s{.args = args, .ranking = ranking_of(args), .matches = list_, .numbers = numbers, .count = count};
     for (; s.first < rows; s.first = s.last) {
       s.last = std::min(rows, s.first + segment);
       if (places_ != nullptr && used() + count * (s.last - s.first) > list_.capacity) to_places();

@@ -55,7 +55,8 @@ inline std::vector<std::int64_t> marked(std::span<const double> values, double m
   return which;
 }
 
-/// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy. All that was launched is done.
+/// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy.
+/// All that was launched is done.
 template <DeviceRuntime Device>
 void rows_out(Device& device, const QueryRows& rows, void* to, const void* from, std::int64_t size,
               ThreadPool& thread_pool) {

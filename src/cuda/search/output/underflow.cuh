@@ -1,5 +1,5 @@
-// Inner products so small that their key is nothing, in searches whose corpus comes in chunks: the sign of such a zero is the product's, which
-// is known only while its row is on the device. They are few, and the host keeps them.
+// Inner products so small that their key is nothing, in searches whose corpus comes in chunks: the sign of such a zero
+// is the product's, which is known only while its row is on the device. They are few, and the host keeps them.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -50,13 +50,13 @@ class UnderflowedProducts {
   void clear() { all_.clear(); }
 
   /// Those of the lists as they are, whose rows are in the chunk.
-  void keep(const SearchArgs& args, const Ranking& ranking, bool filters, bool wide) {
+  void keep(const SearchArgs& args, bool filters, bool wide) {
     constexpr std::int64_t room = underflowed_room;
     static_assert(sizeof(Underflowed) == underflowed_bytes, "session_bytes counts them");
     const std::int64_t count = args.queries.count,
                        per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(args.k, 1));
     NoteUnderflowed n{.args = args,
-                      .ranking = ranking,
+                      .ranking = ranking_of(args),
                       .filters = filters,
                       .found = found_.reserve(std::max(room, args.k)),
                       .count = used_.reserve(1)};
@@ -74,8 +74,8 @@ class UnderflowedProducts {
     }
   }
 
-  /// Their signs to the entries that are still in the result, but for rows from last_chunk on, which finish_queries had. Returns how many.
-  /// rows: of the queries in `out`. on_device: it is memory of the device.
+  /// Their signs to the entries that are still in the result, but for rows from last_chunk on, which finish_queries
+  /// had. Returns how many. rows: of the queries in `out`. on_device: it is memory of the device.
   std::int64_t give_back(const NeighborsView& out, const QueryRows& rows, std::int64_t first_id,
                          std::int64_t last_chunk, bool on_device) {
     std::int64_t given = 0;

@@ -1,5 +1,6 @@
-// PREPARE, for differences of bytes: the step that all rows and queries share, by the sizes of sampled rows. Any step is sound, since quantization
-// errors are measured; what lies beyond 127 of them is cut, and makes its row's error large.
+// PREPARE, for differences of bytes: the step that all rows and queries share, by
+// the sizes of sampled rows. Any step is sound, since quantization errors are
+// measured; what lies beyond 127 of them is cut, and makes its row's error large.
 #pragma once
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/prepare/measure.cuh"

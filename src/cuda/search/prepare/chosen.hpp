@@ -1,4 +1,5 @@
-// Listed rows of a table, copied side by side into device memory: samples, batches of scattered queries, and queries that are searched again.
+// Listed rows of a table, copied side by side into device memory: samples,
+// batches of scattered queries, and queries that are searched again.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -50,8 +51,8 @@ class ChosenRows {
   std::vector<std::byte> copied_;
 };
 
-/// Queries that are a run of the table's rows, which lie on the device as well, dense and native, from `rows` on: as they are there. Other queries, and all where
-/// rows is null, are returned as they are given.
+/// Queries that are a run of the table's rows, which lie on the device as well, dense and native, from `rows` on: as
+/// they are there. Other queries, and all where rows is null, are returned as they are given.
 inline Points rows_on_device(const Points& queries, const Points& table, const void* rows) {
   const bool alike = queries.dtype == table.dtype && queries.cols == table.cols &&
                      queries.row_stride == table.row_stride && queries.col_stride == table.col_stride &&

@@ -1,6 +1,6 @@
-// COPIES: of equal rows only the first ones by id can be neighbours, since they are all as far from any query. Where a sample shows many, a
-// row with `enough` equal rows before it is no query's neighbour, and the filter excludes it. Without this a table of equal rows would
-// overflow every list.
+// COPIES: of equal rows only the first ones by id can be neighbours, since they are all as far from any query. Where a
+// sample shows many, a row with `enough` equal rows before it is no query's neighbour, and the filter excludes it.
+// Without this a table of equal rows would overflow every list.
 #pragma once
 #include <algorithm>
 
@@ -11,8 +11,8 @@ namespace vicinal::cuda {
 
 inline constexpr int duplicates_probes = 16, duplicates_threads = 256;
 
-/// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer precision packs its own. All equal rows of a list
-/// come from few tiles: of 2,048 the candidates of 2,048 queries overflowed.
+/// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer precision packs
+/// its own. All equal rows of a list come from few tiles: of 2,048 the candidates of 2,048 queries overflowed.
 inline constexpr std::int64_t prepared_duplicates = 128;
 
 struct Duplicates {
@@ -76,7 +76,8 @@ __global__ void count_duplicates(Duplicates c) {
   if (row < c.last && c.slot_of[row] < c.slots && c.marks[row] == 0) atomicAdd(&c.counts[c.slot_of[row]], 1u);
 }
 
-/// Marks of rows that have `enough` equal rows before them: by parts that double, each against the counts of those before.
+/// Marks of rows that have `enough` equal rows before them: by
+/// parts that double, each against the counts of those before.
 template <class Device>
 class DuplicateMarks {
  public:

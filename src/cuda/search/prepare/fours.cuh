@@ -1,5 +1,5 @@
-// Rows of one element type as eight lanes of a warp read them: four adjacent elements a lane, by one load where rows are aligned to it. A warp has
-// four rows at a time.
+// Rows of one element type as eight lanes of a warp read them: four adjacent elements a lane, by one load where rows
+// are aligned to it. A warp has four rows at a time.
 #pragma once
 #include "cuda/search/core/element.cuh"
 
@@ -33,7 +33,8 @@ struct FourColumns {
 
   /// It tells whether the row has column col + c, of four.
   __device__ __forceinline__ bool has(std::int64_t col, int c) const { return Aligned ? col < dims : col + c < dims; }
-  /// It returns the elements of columns col to col + 3, with `absent` for those that the row does not have; col is a multiple of 4.
+  /// It returns the elements of columns col to col + 3, with `absent`
+  /// for those that the row does not have; col is a multiple of 4.
   __device__ __forceinline__ Four load(std::int64_t col, T absent = T{}) const {
     Four four = {{absent, absent, absent, absent}};
     if constexpr (Aligned) {
@@ -47,7 +48,8 @@ struct FourColumns {
   }
 };
 
-/// Eight lanes read a row: it calls body(col, four) with the columns of this lane, of which the last may be absent, several loads at a time.
+/// Eight lanes read a row: it calls body(col, four) with the columns of
+/// this lane, of which the last may be absent, several loads at a time.
 template <class Columns, class Body>
 __device__ __forceinline__ void each_four(const Columns& columns, typename Columns::Type absent, const Body& body) {
   constexpr int batch = sizeof(typename Columns::Type) == 8 ? 2 : 4;

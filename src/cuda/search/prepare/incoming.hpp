@@ -1,4 +1,5 @@
-// Rows of the host's memory that come in chunks: one chunk is on its way to the device while the one before it is searched.
+// Rows of the host's memory that come in chunks: one chunk is
+// on its way to the device while the one before it is searched.
 #pragma once
 #include <cstdint>
 
@@ -16,8 +17,8 @@ class IncomingRows {
   IncomingRows(const IncomingRows&) = delete;
   IncomingRows& operator=(const IncomingRows&) = delete;
 
-  /// It begins to bring rows [first, first + count), which are taken after those that were expected before. The chunk before last must have
-  /// been searched, as far as launches go.
+  /// It begins to bring rows [first, first + count), which are taken after those that were expected before. The chunk
+  /// before last must have been searched, as far as launches go.
   void expect(const Points& corpus, std::int64_t first, std::int64_t count) {
     if (expected(first) != nullptr) return;
     Chunk& chunk = chunks_[turn_];

@@ -1,13 +1,13 @@
-// PREPARE, its first kernels: rows are checked, and their norms and largest elements are taken; queries by a kernel of their own, for more is
-// remembered of them. order.cuh sorts what they measured, pack_int8.cuh and pack_float.cuh round it.
+// PREPARE, its first kernels: rows are checked, and their norms and largest elements
+// are taken; queries by a kernel of their own, for more is remembered of them.
+// order.cuh sorts what they measured, pack_int8.cuh and pack_float.cuh round it.
 #pragma once
+#include "core/exponents.hpp"
 #include "cuda/search/prepare/fours.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int prepare_threads = 256;
-inline constexpr int far_exponent = 60,
-                     extreme_exponent = 400;  // as in src/cpu/prepare/prepare.cpp and prepare/transform.hpp
 
 struct Prepare {
   PreparedMatrix matrix;
@@ -63,16 +63,10 @@ __device__ __forceinline__ void store_values(const PreparedMatrix& matrix, Metri
     matrix.values[base + i] = element(matrix.rows, matrix.dtype, base + i) - mean;
 }
 
-/// Whether a query whose largest element has this exponent is beyond what the filter's bound holds for.
-__device__ __forceinline__ bool is_far(const Prepare& args, int exponent, bool own_scale) {
-  return exponent >= extreme_exponent || -exponent >= extreme_exponent ||
-         (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent);
-}
-
 /// Whether the contract takes a row of this product with itself.
 __device__ __forceinline__ bool norm_fits(const Prepare& args, double self, bool degenerate) {
   if (degenerate) return args.degenerate_is_one;
-  return args.matrix.dtype != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500);
+  return args.matrix.dtype != DType::f64 || (self >= least_self && self <= most_self);
 }
 
 /// Checks queries, takes their norms and sizes, and stores their values: a warp a query.
@@ -109,7 +103,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
         self = centred_squares(matrix, row, base, self / static_cast<double>(matrix.dims));
       degenerate = same;
       in_range = norm_fits(args, self, degenerate);
-      if (lane_index() == 0) matrix.self[row] = degenerate ? -1.0 : self;
+      if (lane_index() == 0) matrix.self[row] = degenerate ? degenerate_self : self;
       __syncwarp();
     }
     if (matrix.values != nullptr) store_values(matrix, metric, row, base);
@@ -124,7 +118,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
           const bool own_scale = args.model.sum == Sum::products;
           const int exponent = ilogb(largest);
           if (own_scale) scale = ldexp(1.0, -exponent);
-          if (is_far(args, exponent, own_scale)) filterable = false;
+          if (is_far(exponent, args.transform.scale, own_scale)) filterable = false;
         }
         matrix.scales[row] = scale;
         matrix.filterable[row] = filterable;
@@ -159,8 +153,8 @@ struct RowFacts {
   float square = 0;    // about the sum of their squares
   double largest = 0;  // element of the row itself, where it is asked for
 };
-/// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only chooses a step.
-/// itself: its own largest element is asked for as well.
+/// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only
+/// chooses a step. itself: its own largest element is asked for as well.
 template <bool filters, bool itself = false, class Columns>
 __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Columns& columns) {
   using Type = typename Columns::Type;
@@ -193,13 +187,14 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
     facts.largest = static_cast<double>(eight_joined(largest, [](Value a, Value b) { return a < b ? b : a; }));
   return facts;
 }
-/// The facts of a row that is divided by its norm, which is kept in the canonical order of its sum. there: the row is the lanes' own.
+/// It returns the facts of a row that is divided by its norm, and keeps the norm, summed in the canonical order.
+/// present: the row is these lanes' own.
 template <class Columns>
 __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const Columns& columns, std::int64_t row,
-                                                      bool there) {
+                                                      bool present) {
   using Type = typename Columns::Type;
   const PreparedMatrix& matrix = args.matrix;
-  const bool cosine = args.model.metric == Metric::cosine, writes = there && lane_index() % row_lanes == 0;
+  const bool cosine = args.model.metric == Metric::cosine, writes = present && lane_index() % row_lanes == 0;
   const Type absent = cosine ? Type{} : columns.row[0];
   const auto reference = static_cast<double>(widened(absent));
   // Its sums, and whether it has a direction.
@@ -232,7 +227,7 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
     self = fours_joined(lists);
     if (writes) matrix.mean[row] = mean;
   }
-  if (writes) matrix.self[row] = degenerate ? -1.0 : self;
+  if (writes) matrix.self[row] = degenerate ? degenerate_self : self;
   facts.in_range = norm_fits(args, self, degenerate);
   // Its elements as the filter has them.
   if (!args.filters) return facts;
@@ -254,14 +249,15 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
   return facts;
 }
 
-/// take(row, there) of each row of a matrix by eight lanes of the grid. All lanes of a warp go on together: beyond the last row it is that one again, and not there.
+/// It calls take(row, present) for each row of a matrix, by eight lanes of the grid. All lanes of a warp go on
+/// together: beyond the last row they take that one again, with present = false.
 template <class Take>
 __device__ __forceinline__ void each_row_by_eight(const PreparedMatrix& matrix, const Take& take) {
   const std::int64_t each = thread_count() / row_lanes, step = static_cast<std::int64_t>(gridDim.x) * each;
   for (std::int64_t from = static_cast<std::int64_t>(blockIdx.x) * each; from < matrix.count; from += step) {
     const std::int64_t mine = from + thread_index() / row_lanes;
-    const bool there = mine < matrix.count;
-    take(there ? mine : matrix.count - 1, there);
+    const bool present = mine < matrix.count;
+    take(present ? mine : matrix.count - 1, present);
   }
 }
 
@@ -269,12 +265,12 @@ __device__ __forceinline__ void each_row_by_eight(const PreparedMatrix& matrix, 
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
   const PreparedMatrix& matrix = args.matrix;
-  each_row_by_eight(matrix, [&](std::int64_t row, bool there) {
+  each_row_by_eight(matrix, [&](std::int64_t row, bool present) {
     const Columns columns(matrix, row);
-    const RowFacts facts = needs_norms(args.model.metric) ? facts_of_unit_row(args, columns, row, there)
+    const RowFacts facts = needs_norms(args.model.metric) ? facts_of_unit_row(args, columns, row, present)
                            : args.filters                 ? facts_of_row<true>(args, columns)
                                                           : facts_of_row<false>(args, columns);
-    if (!there || lane_index() % row_lanes != 0) return;
+    if (!present || lane_index() % row_lanes != 0) return;
     const bool fit = facts.finite && facts.in_range;
     if (!fit) atomicAdd(&args.counters->bad_rows, 1u);
     // Beyond single precision a size is its largest number.
@@ -283,15 +279,15 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
     if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
   });
 }
-/// Checks a query of which nothing but its size is asked, with the corpus's scale, by eight lanes. there: the row is these lanes' own; tells: who counts it where
-/// it is not finite.
+/// It checks a query of which nothing but its size is asked, with the corpus's scale, by eight lanes. present: the row
+/// is these lanes' own; tells: they count it where it is not finite.
 template <class Columns>
-__device__ __forceinline__ void measure_plain_query(const Prepare& args, std::int64_t row, bool there, bool tells) {
+__device__ __forceinline__ void measure_plain_query(const Prepare& args, std::int64_t row, bool present, bool tells) {
   const PreparedMatrix& matrix = args.matrix;
   const RowFacts facts = facts_of_row<true, true>(args, Columns(matrix, row));
-  if (!there || lane_index() % row_lanes != 0) return;
+  if (!present || lane_index() % row_lanes != 0) return;
   if (!facts.finite && tells) atomicAdd(&args.counters->bad_queries, 1u);
-  const bool far = facts.largest > 0 && is_far(args, ilogb(facts.largest), false),
+  const bool far = facts.largest > 0 && is_far(ilogb(facts.largest), args.transform.scale, false),
              filterable = args.transform.usable && facts.finite && !far;
   matrix.scales[row] = args.transform.scale;
   matrix.filterable[row] = filterable;
@@ -300,7 +296,7 @@ __device__ __forceinline__ void measure_plain_query(const Prepare& args, std::in
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) measure_plain_queries(Prepare args) {
   each_row_by_eight(args.matrix,
-                    [&](std::int64_t row, bool there) { measure_plain_query<Columns>(args, row, there, true); });
+                    [&](std::int64_t row, bool present) { measure_plain_query<Columns>(args, row, present, true); });
 }
 /// Rows `which` of a table side by side, a block each.
 struct GatherRows {

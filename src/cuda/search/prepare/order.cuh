@@ -1,5 +1,5 @@
-// PREPARE, its second kernels: rows are put in the order of their largest elements by a counting sort, so that those of a tile can share
-// one step; then runs of them are sorted by length, so that those of a group have nearly one term.
+// PREPARE, its second kernels: rows are put in the order of their largest elements by a counting sort, so that those of
+// a tile can share one step; then runs of them are sorted by length, so that those of a group have nearly one term.
 #pragma once
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/prepare/measure.cuh"
@@ -7,7 +7,8 @@
 namespace vicinal::cuda {
 
 inline constexpr int order_bins = 512, order_threads = 512;
-/// Rows enter the order shuffled, so that those of one size are spread over the tiles. A block sorts a chunk of them, a warp a part of it.
+/// Rows enter the order shuffled, so that those of one size are spread
+/// over the tiles. A block sorts a chunk of them, a warp a part of it.
 inline constexpr int order_warps = order_threads / 32;
 struct Order {
   PreparedMatrix matrix;
@@ -124,8 +125,9 @@ __global__ void __launch_bounds__(prepare_threads) shuffle_rows(Order args) {
   if (i < args.matrix.count) args.matrix.order[i] = static_cast<std::uint32_t>(args.shuffle.at(i));
 }
 
-/// Rows of one or two bins and in no order between these positions are sorted by length into pairs of groups, which are dealt to the tiles like cards: a
-/// tile has some of all lengths, and stays a sample. A cluster of near rows is not gathered, as sorting all rows would.
+/// Rows of one or two bins and in no order between these positions are sorted by length into pairs of groups, which are
+/// dealt to the tiles like cards: a tile has some of all lengths, and stays a sample. A cluster of near rows is not
+/// gathered, as sorting all rows would.
 inline constexpr int run_rows = 4096, run_threads = 1024, run_tiles = run_rows / tile_rows;
 struct SortRuns {
   PreparedMatrix matrix;
@@ -133,7 +135,8 @@ struct SortRuns {
   const std::uint8_t* duplicates = nullptr;  // Prepare's: rows that are masked, and come last
   bool by_size = true;  // whether rows are in the order of their sizes, which decide their tile's step
 };
-/// How many tiles around this one of a run are sorted as one: the most, in parts of 1, 2, 4 and so on, whose ends are at most one bin apart.
+/// How many tiles around this one of a run are sorted as one: the most,
+/// in parts of 1, 2, 4 and so on, whose ends are at most one bin apart.
 __device__ __forceinline__ int tiles_alike(const SortRuns& args, const int* first_bins, const int* last_bins, int tile,
                                            int tiles) {
   if (!args.by_size) return run_tiles;

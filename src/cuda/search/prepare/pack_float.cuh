@@ -1,5 +1,6 @@
-// PREPARE for filters of lines: rows of halves, floats or bytes in the order of order.cuh, a line a row, with the terms and quantization errors that
-// the proof needs. Elements are about 1, so halves hold them to 2^-11 of their size; bytes are multiples of one step for all rows and queries.
+// PREPARE for filters of lines: rows of halves, floats or bytes in the order of order.cuh, a line a row, with the terms
+// and quantization errors that the proof needs. Elements are about 1, so halves hold them to 2^-11 of their size; bytes
+// are multiples of one step for all rows and queries.
 #pragma once
 #include "cuda/search/prepare/pack_int8.cuh"
 
@@ -47,15 +48,15 @@ __global__ void __launch_bounds__(prepare_threads) pack_lines(PackLines args) {
     // A row of the tile, by a warp.
     const std::int64_t position = begin + r;
     auto* const line = matrix.bytes + position * matrix.width;
-    const bool there = position < matrix.count;
-    const std::int64_t row = there ? matrix.order[position] : 0, base = row * matrix.dims;
-    const RowMap map = there ? row_map(p, row) : RowMap{0, 0};
+    const bool present = position < matrix.count;
+    const std::int64_t row = present ? matrix.order[position] : 0, base = row * matrix.dims;
+    const RowMap map = present ? row_map(p, row) : RowMap{0, 0};
     // Its elements are rounded, and what rounding took is summed.
     QuantizationErrors sums{0, 0, 0, 0, 0, 0};
     with_elements(matrix, [&](auto load) {
       for (std::int64_t i = lane_index(); i < columns; i += 32) {
         double rounded = 0;
-        if (there && i < matrix.dims) {
+        if (present && i < matrix.dims) {
           const double x = (load(base + i) - map.shift) * map.factor - static_cast<double>(p.transform.centre[i]);
           if (bytes) {
             double n = rint(x * inverse);
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_lines(PackLines args) {
     // Its quantization error and norm.
     sums = {lanes_joined(sums.xx, Plus{}),    lanes_joined(sums.nn, Plus{}),      lanes_joined(sums.ee, Plus{}),
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
-    if (lane_index() == 0) close_row(p, position, there, sums, {es, ns, lowered});
+    if (lane_index() == 0) close_row(p, position, present, sums, {es, ns, lowered});
   }
   close_tile(matrix, blockIdx.x, {es, ns, lowered}, step);
 }

@@ -1,5 +1,6 @@
-// PREPARE, its last kernels for int8: rows in their order are rounded to integers, a tile by one step, with everything that the proof needs
-// (core/bound.hpp); the states of queries begin. A few queries are measured, ordered and rounded by one kernel.
+// PREPARE, its last kernels for int8: rows in their order are rounded to integers, a
+// tile by one step, with everything that the proof needs (core/bound.hpp); the states
+// of queries begin. A few queries are measured, ordered and rounded by one kernel.
 #pragma once
 #include "cuda/ptx/differences.cuh"
 #include "cuda/search/prepare/order.cuh"
@@ -10,21 +11,21 @@ namespace vicinal::cuda {
 struct TileNorms {
   double *e, *n, *lowered;  // of rows
 };
-/// One lane's last words on row r of a tile: the term, and what the maxima are made of. position: where it is, `there` or masked.
-__device__ __forceinline__ void close_row(const Prepare& args, std::int64_t position, bool there,
+/// It stores the term of the row at a position, and what its tile's maxima
+/// are made of; by one lane. A row that is not `present` is masked.
+__device__ __forceinline__ void close_row(const Prepare& args, std::int64_t position, bool present,
                                           const QuantizationErrors& sums, const TileNorms& norms_of) {
   const PreparedMatrix& matrix = args.matrix;
   const auto r = static_cast<int>(position % tile_rows);
   float& term = matrix.tile_metadata[position / tile_rows].terms[r];
   norms_of.e[r] = norms_of.n[r] = norms_of.lowered[r] = 0;
   term = static_cast<float>(infinite);  // masked: excluded always
-  if (!there) return;
+  if (!present) return;
   const std::int64_t row = matrix.order[position];
   const FilterNorms norms = filter_norms(args.model, sums);
   if (args.duplicates == nullptr || args.duplicates[row] == 0) {
-    // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
     const bool degenerate = args.model.unit && matrix.self[row] < 0;
-    term = degenerate ? -static_cast<float>(infinite) : row_term(args.model, sums, norms);
+    term = degenerate ? never_excluded : row_term(args.model, sums, norms);
   }
   const bool sound = is_finite(static_cast<double>(term));
   if (sound) {
@@ -86,7 +87,8 @@ __device__ __forceinline__ PackedTile packed_tile(const PreparedMatrix& matrix, 
   const std::int64_t begin = tile * tile_rows;
   return {begin, static_cast<int>(matrix.count - begin < tile_rows ? matrix.count - begin : tile_rows)};
 }
-/// Where rows go in a tile: `line` of row r, and from there the word of columns col to col + 3, at one place for all rows with r % 8 alike.
+/// A TileBytes says where rows go in a tile: `line` is of row r, and from its beginning the word of columns col to col
+/// + 3 lies at one position for all rows with r % 8 alike.
 struct TileBytes {
   std::int8_t* bytes;
   int shift, mixer;  // columns of a slab as a power of two; what row r's chunks are exchanged by
@@ -129,7 +131,8 @@ __device__ __forceinline__ double tile_step(const Prepare& args, const PackedTil
                           largest));
 }
 
-/// The multiple of a step nearest to x, among -128 to 127; `whole` is the same. Where it leaves 32 bits, as of infinite x, it is any of them.
+/// The multiple of a step nearest to x, among -128 to 127; `whole` is the
+/// same. Where it leaves 32 bits, as of infinite x, it is any of them.
 __device__ __forceinline__ int rounded_byte(double x, double inverse, double& whole) {
   // 1.5 * 2^52, where numbers are a whole one apart, and their lower halves count.
   auto n = static_cast<int>(static_cast<std::uint32_t>(bits_of(fma(x, inverse, 0x1.8p52))));
@@ -219,8 +222,8 @@ __global__ void __launch_bounds__(prepare_threads, 4) pack_rows(Prepare args) {
   pack_tile<Columns>(args, blockIdx.x, {xx, nn, ee, largest});
 }
 
-/// Rows that are the bytes of the filter but for 128, which the transform takes from u8: a block a tile. Nothing is rounded, and no sizes are
-/// asked for.
+/// Rows that are the bytes of the filter but for 128, which the transform takes from u8: a block a tile. Nothing is
+/// rounded, and no sizes are asked for.
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) pack_whole_rows(Prepare args) {
   VICINAL_SHARED(double, xx, tile_rows);
@@ -298,11 +301,13 @@ __global__ void start_states(StartStates args) {
   if (position < args.queries.count) start_state(args, position);
 }
 
-/// A few queries in one launch, for a launch takes as long as what it does for them. Those of two tiles are put in order, each behind those that are smaller;
-/// a tile alone has the step of its largest in any order. Sums of double precision take a multiprocessor longer than all else, so that blocks round a few
-/// rows each where they can, and do the rest each for all.
+/// A few queries are prepared in one launch, for a launch takes as long as what it does for them.
+/// Those of two tiles are put in order, each behind those that are smaller; a tile alone has the step
+/// of its largest in any order. Sums of double precision take a multiprocessor longer than all else,
+/// so blocks round a few rows each where they can, and each does the rest for all.
 inline constexpr int at_once_threads = 512;
-/// Who measures the queries: the whole device has, a warp each; each block does, eight lanes each, where they are plain; the one block does, a warp each.
+/// MeasuredBy says who measures the queries. before: the whole device did, a warp each; plainly: each block does, eight
+/// lanes each; by_warps: the one block does, a warp each.
 enum class MeasuredBy : unsigned char { before, plainly, by_warps };
 inline constexpr int most_by_warps = 32;  // of more than these rows the whole device takes the measures
 struct PrepareAtOnce {

@@ -1,8 +1,9 @@
-// PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of rows that the
-// contract refuses.
+// PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of
+// rows that the contract refuses.
 #pragma once
 #include <vector>
 
+#include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
@@ -23,33 +24,43 @@ inline Visits visits_of(std::int64_t count) {
   return {std::max<std::int64_t>(count, 1), order.at(1)};
 }
 
+/// A MatrixRequest says which points become a prepared matrix, and what the search asks of it.
+struct MatrixRequest {
+  const Points& points;
+  bool queries = false;  // false: rows
+  bool filters = true;   // false: for the canonical precision
+  const BoundModel& model;
+  const DeviceTransform& transform;
+  StartStates start = {};      // of queries: the states that begin with them
+  bool values = false;         // queries are kept in double precision, though their ranking can do without
+  bool checked_later = false;  // the search finds rows that are not finite, where nothing else is asked of them
+  std::int64_t longest = 0;    // list that rows with as many equals before them are left out of
+};
+
+/// A MatrixPreparer makes the prepared matrices of a search.
 template <class Device>
 class MatrixPreparer {
  public:
-  /// counters: on the device.
+  /// `counters` are on the device, and cleared before anything is counted. `spare_bytes` are beyond what the plan
+  /// counts: where the marks of equal rows do not fit these, a finer precision takes the lists that overflow.
   MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
-                 Counters* counters)
-      : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
-        counters_(counters), order_counts_(device), squares_(device), duplicates_(device) {}
+                 Counters* counters, std::int64_t spare_bytes = INT64_MAX)
+      : device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool), counters_(counters),
+        spare_bytes_(spare_bytes), order_counts_(device), squares_(device), duplicates_(device) {}
 
-  std::int64_t longest;        // list that rows with many equals are left out of
-  bool values = false;         // whether queries are kept in double precision, though their ranking can do without
-  bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
-  std::int64_t spare_bytes =
-      INT64_MAX;  // beyond what the plan counts; where copies' marks do not fit, a finer precision takes lists that overflow
-  bool uncleared = false;  // the counters still are, which the launch for a few queries may do by the way
-
-  /// Before anything is counted.
+  /// It clears the counters, unless that was done before.
   void clear_counters() {
-    if (std::exchange(uncleared, false)) device_.zero(counters_, sizeof(Counters));
+    if (std::exchange(uncleared_, false)) device_.zero(counters_, sizeof(Counters));
   }
 
-  /// Centre and scale by a sample of the rows, which the device looks at; the host waits for the few words that it needs.
+  /// Centre and scale by a sample of the rows, which the device
+  /// looks at; the host waits for the few words that it needs.
   DeviceTransform choose(DeviceBuffer<float, Device>& centre) {
     const Points& corpus = spec_.corpus;
     const std::int64_t columns = centre_columns(corpus.cols);
     DeviceTransform transform{.centre = centre.reserve(columns)};
-    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make biases that leave their range.
+    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims):
+    // finer steps would only make biases that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     transform.least_step = static_cast<float>(0x1p-12 * typical);
     // Nothing is chosen by no rows.
@@ -62,7 +73,7 @@ class MatrixPreparer {
     ChosenRows<Device> copy(device_);
     DeviceBuffer<SampledRow, Device> sampled(device_);
     DeviceBuffer<double, Device> ends(device_), norms(device_);
-    DeviceBuffer<ChosenTransform, Device> chosen_there(device_);
+    DeviceBuffer<ChosenTransform, Device> chosen_on_device(device_);
     DeviceBuffer<SampleFacts, Device> facts(device_);
     Sampling args{.matrix = {},
                   .visits = {},
@@ -79,9 +90,9 @@ class MatrixPreparer {
     args.high = args.low + corpus.cols;
     args.centre = centre.data();
     args.facts = facts.reserve(1);
-    args.chosen = chosen_there.reserve(1);
+    args.chosen = chosen_on_device.reserve(1);
     constexpr int warps = prepare_threads / 32;
-    device_.launch()((args.count + warps - 1) / warps, prepare_threads, 0, sample_rows, args);
+    device_.launch()(divide_up(args.count, warps), prepare_threads, 0, sample_rows, args);
     device_.launch()((corpus.cols + 31) / 32 + 1, sample_threads, 0, sample_columns, args);
     device_.launch()(1, sample_threads, 0, close_transform, args);
     // What the host is told.
@@ -103,7 +114,8 @@ class MatrixPreparer {
     return transform;
   }
 
-  /// The step of all rows and queries, where sums are of differences in int8: by a sample of the rows, which takes the device's own time to read.
+  /// The step of all rows and queries, where sums are of differences in int8:
+  /// by a sample of the rows, which takes the device's own time to read.
   void choose_step(DeviceTransform& transform) {
     transform.step = transform.integral > 0 ? transform.integral : 1;
     const Points& corpus = spec_.corpus;
@@ -124,9 +136,9 @@ class MatrixPreparer {
     device_.wait();
   }
 
-  /// start: of queries, whose states are begun.
-  void make(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries, bool filters,
-            const BoundModel& model, const DeviceTransform& transform, StartStates start = {}) {
+  /// It prepares the matrix of a request in these buffers.
+  void make(PreparedMatrixBuffers<Device>& buffers, const MatrixRequest& request) {
+    const auto& [points, queries, filters, model, transform, states, values, checked_later, longest] = request;
     PreparedMatrix& matrix = buffers.matrix;
     const std::int64_t count = points.rows, padded = padded_to_blocks(count);
     const bool lines = in_lines(precision_, model.sum),
@@ -172,6 +184,7 @@ class MatrixPreparer {
     // Rows that are not too long may be tested in groups, which their lengths make.
     const bool grouped = filters && !queries && !lines && matrix.width <= most_grouped_width;
     if (grouped) prepare.squares = squares_.reserve(count);
+    StartStates start = states;
     start.queries = matrix;
     start.filters = filters;
     // Integers are all finite, and where the transform leaves them whole their sizes matter to groups alone.
@@ -183,12 +196,12 @@ class MatrixPreparer {
                                     : needs_norms(spec_.metric) || !(integers || checked_later);
     if (measured) measure(prepare);
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && transform.duplicates && DuplicateMarks<Device>::bytes(count) <= spare_bytes)
+    if (filters && !queries && transform.duplicates && DuplicateMarks<Device>::bytes(count) <= spare_bytes_)
       prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
       order(matrix, !whole);
       if (grouped)
-        device_.launch()((count + run_rows - 1) / run_rows, run_threads, 0, sort_runs,
+        device_.launch()(divide_up(count, run_rows), run_threads, 0, sort_runs,
                          SortRuns{matrix, prepare.squares, prepare.duplicates, !whole});
       if (lines)
         device_.launch()(
@@ -246,7 +259,7 @@ class MatrixPreparer {
                     : args.prepare.matrix.count > most_by_warps ? MeasuredBy::before
                                                                 : MeasuredBy::by_warps;
     args.rows = rows_a_block(args.measured);
-    args.clears = args.measured != MeasuredBy::before && std::exchange(uncleared, false);
+    args.clears = args.measured != MeasuredBy::before && std::exchange(uncleared_, false);
     clear_counters();
     if (args.measured == MeasuredBy::before) measure(args.prepare);
     device_.launch().next(at_once_blocks(args), at_once_threads, 0, prepare_at_once, args);
@@ -255,8 +268,8 @@ class MatrixPreparer {
     const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;
     constexpr int warps = prepare_threads / 32, rows = prepare_threads / row_lanes;
     if (args.is_query && !plain(args))
-      return device_.launch()(std::min((count + warps - 1) / warps, most), prepare_threads, 0, measure_queries, args);
-    device_.launch()(std::min((count + rows - 1) / rows, most), prepare_threads, 0,
+      return device_.launch()(std::min(divide_up(count, warps), most), prepare_threads, 0, measure_queries, args);
+    device_.launch()(std::min(divide_up(count, rows), most), prepare_threads, 0,
                      with_columns(args.matrix,
                                   [&](auto columns) {
                                     using Columns = typename decltype(columns)::type;
@@ -278,11 +291,10 @@ class MatrixPreparer {
   /// by_size: else the rows are shuffled.
   void order(const PreparedMatrix& matrix, bool by_size) {
     const std::int64_t count = matrix.count, chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
-    const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
+    const auto blocks = static_cast<int>(divide_up(count, chunk));
     // The golden ratio's step, as for tiles.
     Order order{.matrix = matrix, .shuffle = visits_of(count), .chunk = chunk, .blocks = blocks};
-    if (!by_size)
-      return device_.launch()((count + prepare_threads - 1) / prepare_threads, prepare_threads, 0, shuffle_rows, order);
+    if (!by_size) return device_.launch()(divide_up(count, prepare_threads), prepare_threads, 0, shuffle_rows, order);
     order.counts = order_counts_.reserve(2 * std::int64_t{order_bins} * blocks);
     order.places = order.counts + std::int64_t{order_bins} * blocks;
     device_.launch()(blocks, order_threads, 0, count_sizes, order);
@@ -312,6 +324,8 @@ class MatrixPreparer {
   Precision precision_;
   ThreadPool& thread_pool_;
   Counters* counters_;
+  bool uncleared_ = true;  // the counters still are, which the launch for a few queries clears by the way
+  std::int64_t spare_bytes_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
   DeviceBuffer<float, Device> squares_;  // of rows that are put in order
   DuplicateMarks<Device> duplicates_;

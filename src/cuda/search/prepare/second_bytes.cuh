@@ -1,11 +1,13 @@
-// PREPARE, for refinement (rerank/refine.cuh): queries that lie in bytes are rounded once more, to two bytes a column (core/bound_two_bytes.hpp).
+// PREPARE, for refinement (rerank/refine.cuh): queries that lie in bytes
+// are rounded once more, to two bytes a column (core/bound_two_bytes.hpp).
 #pragma once
 #include "core/bound_two_bytes.hpp"
 #include "cuda/search/prepare/pack_int8.cuh"
 
 namespace vicinal::cuda {
 
-/// The second bytes of queries, which lie as the first ones do, and what was measured: a block a tile, eight lanes a query.
+/// The second bytes of queries, which lie as the first ones do,
+/// and what was measured: a block a tile, eight lanes a query.
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) round_again(Prepare args) {
   // Eight lanes a query: what its first byte leaves of a column is rounded.

@@ -1,5 +1,6 @@
-// PREPARE, before its first kernel: centre and scale of the filter's rows by a sample of them, chosen on the device by the rule of
-// src/prepare/transform.cpp. Any choice is sound, since quantization errors are measured; sums here may be of any order.
+// PREPARE, before its first kernel: centre and scale of the filter's rows by a sample
+// of them, chosen on the device by the rule of src/prepare/transform.cpp. Any choice
+// is sound, since quantization errors are measured; sums here may be of any order.
 #pragma once
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/prepare/duplicates.cuh"
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(prepare_threads) sample_rows(Sampling args) {
       self = centred_squares(matrix, i, base, row.shift);
     }
     row.factor = self > 0 ? 1.0 / sqrt(self) : 0.0;
-    row.fit = row.fit && !same && (matrix.dtype != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500));
+    row.fit = row.fit && !same && (matrix.dtype != DType::f64 || (self >= least_self && self <= most_self));
     largest = 0;
     for (std::int64_t c = lane_index(); c < matrix.dims; c += 32) {
       const double x = fabs((element(matrix.rows, matrix.dtype, base + c) - row.shift) * row.factor);
@@ -97,8 +98,8 @@ __global__ void __launch_bounds__(prepare_threads) sample_rows(Sampling args) {
 __device__ __forceinline__ std::uint32_t upper_bits(double value) {
   return static_cast<std::uint32_t>(bits_of(value) >> 32);
 }
-/// Bits that the upper half of a row's largest element is at most in rows that choose the transform, by a block, so that one wild row cannot
-/// squash all others to nothing. keys: of the sample. scratch: 256 + 3 words.
+/// Bits that the upper half of a row's largest element is at most in rows that choose the transform, by a block, so
+/// that one wild row cannot squash all others to nothing. keys: of the sample. scratch: 256 + 3 words.
 __device__ __forceinline__ std::uint32_t outlier_limit(const Sampling& args, std::uint32_t* keys, unsigned* scratch) {
   int fit = 0;
   for (int from = 0; from < args.count; from += thread_count()) {
@@ -120,7 +121,8 @@ __device__ __forceinline__ bool chooses(const SampledRow& row, std::uint32_t lim
   return row.fit && upper_bits(row.largest) <= limit;
 }
 
-/// Whether a quarter of the sample has equals in it, by hashes; by a block. table: sample_slots words, alike: a word a row.
+/// Whether a quarter of the sample has equals in it, by hashes;
+/// by a block. table: sample_slots words, alike: a word a row.
 __device__ __forceinline__ bool has_duplicates(const Sampling& args, std::uint32_t* table, std::uint32_t* alike,
                                                unsigned* scratch) {
   for (int i = thread_index(); i < sample_slots; i += thread_count()) table[i] = 0;
@@ -144,7 +146,8 @@ __device__ __forceinline__ bool has_duplicates(const Sampling& args, std::uint32
   return args.count >= 64 && all * 4 >= static_cast<unsigned>(args.count);
 }
 
-/// Mean, least and largest element of 32 columns: by a block, a column a lane, a share of the sample a warp. The last block looks for equal rows.
+/// Mean, least and largest element of 32 columns: by a block, a column a
+/// lane, a share of the sample a warp. The last block looks for equal rows.
 __global__ void __launch_bounds__(sample_threads) sample_columns(Sampling args) {
   constexpr int warps = sample_threads / 32;
   VICINAL_SHARED(std::uint32_t, keys, most_sampled);
@@ -252,7 +255,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
   // The scale brings that to about 1.
   ChosenTransform chosen;
   const int exponent = largest > 0 && is_finite(largest) ? ilogb(largest) : 0;
-  chosen.usable = is_finite(largest) && exponent < extreme_exponent && -exponent < extreme_exponent;
+  chosen.usable = is_finite(largest) && !is_extreme(exponent);
   if (!unit && largest > 0 && chosen.usable) {
     chosen.scale = ldexp(1.0, -exponent);
     if (integral) chosen.integral = chosen.scale;

@@ -1,4 +1,5 @@
-// The canonical precision on a device: every pair's key, a segment of rows at a time beside the list so far, and a selection of both.
+// The canonical precision on a device: every pair's key, a segment
+// of rows at a time beside the list so far, and a selection of both.
 #pragma once
 #include "backend/search.hpp"
 #include "core/parallel.hpp"
@@ -48,7 +49,8 @@ __device__ __forceinline__ double load_exhaustive_key(const Exhaustive& s, const
                                              : static_cast<const double*>(keys)[at];
 }
 
-/// Rows [first, last) with `count` queries, of which the i-th is number(i): every lane calls each(pair, i, row, sum), with `pair` in one lane a pair.
+/// Rows [first, last) with `count` queries, of which the i-th is number(i): every lane calls each(pair, i, row, sum),
+/// with `pair` in one lane a pair.
 template <class Number, class Each>
 __device__ __forceinline__ void exhaustive_pairs(const SearchArgs& args, const Ranking& ranking, std::int64_t first,
                                                  std::int64_t last, std::int64_t count, const Number& number,
@@ -107,15 +109,16 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                      if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
 }
-#define METRIC(name, ...)                                                                             \
-  static_assert(                                                                                      \
-      row_of(Metric::name).finish == Finish::itself || row_of(Metric::name).finish == Finish::root || \
-          needs_norms(Metric::name),                                                                  \
-      "is_plain and exhaustive_keys_resident take a sum or its root for the key: another finish has its case there");
+#define METRIC(name, ...)                                                                                           \
+  static_assert(row_of(Metric::name).finish == Finish::itself || row_of(Metric::name).finish == Finish::root ||     \
+                    needs_norms(Metric::name),                                                                      \
+                "is_plain and exhaustive_keys_resident take a sum or its root for the key: another finish has its " \
+                "case present");
 #include "core/metric.def"
 #undef METRIC
 
-/// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and any row may answer any query.
+/// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and
+/// any row may answer any query.
 __device__ __forceinline__ bool is_plain(const Exhaustive& s) {
   return s.ranking.type == DistanceType::f32 && s.args.choice.all && !needs_norms(s.ranking.metric) &&
          !descending(s.ranking.metric);
@@ -174,9 +177,9 @@ __global__ void lists_to_keys(Exhaustive s) {
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all;
        i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
     const std::int64_t query = i / args.k, at = i % args.k;
-    const bool there = at < static_cast<std::int64_t>(args.states[query].best);
+    const bool present = at < static_cast<std::int64_t>(args.states[query].best);
     store_exhaustive_key(
-        s, query, at, there ? ListWords<Form>::key(static_cast<const typename Form::Word*>(args.best)[i]) : infinite);
+        s, query, at, present ? ListWords<Form>::key(static_cast<const typename Form::Word*>(args.best)[i]) : infinite);
   }
 }
 
@@ -199,11 +202,11 @@ __global__ void keys_to_lists(ExhaustiveLists l) {
     for (std::int64_t i = from + thread_index(); i < to; i += thread_count()) {
       // Keys ascend, so those that are missing come last.
       const double key = load_exhaustive_key(s, l.values, base + i);
-      const bool there = key < infinite,
+      const bool present = key < infinite,
                  ends = i + 1 == args.k || !(load_exhaustive_key(s, l.values, base + i + 1) < infinite);
-      if (there && ends) args.states[query].best = static_cast<std::uint32_t>(i + 1);
-      if (!there && i == 0) args.states[query].best = 0;
-      if (!there) continue;
+      if (present && ends) args.states[query].best = static_cast<std::uint32_t>(i + 1);
+      if (!present && i == 0) args.states[query].best = 0;
+      if (!present) continue;
       const std::int64_t col = l.columns[base + i];
       static_cast<typename Form::Word*>(l.next)[base + i] =
           col < s.listed ? static_cast<const typename Form::Word*>(args.best)[base + col]
@@ -219,9 +222,11 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the search, before and afterwards; started: they may hold rows. checks: rows that are not finite are counted.
-  void search(const SearchArgs& args, const Ranking& ranking, bool wide, bool checks, bool started,
-              DeviceBuffer<std::byte, Device>& best, ThreadPool& thread_pool) {
+  /// best: the lists of the search, before and afterwards; started:
+  /// they may hold rows. checks: rows that are not finite are counted.
+  void search(const SearchArgs& args, bool wide, bool checks, bool started, DeviceBuffer<std::byte, Device>& best,
+              ThreadPool& thread_pool) {
+    const Ranking ranking = ranking_of(args);
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;

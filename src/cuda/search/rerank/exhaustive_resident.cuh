@@ -1,5 +1,6 @@
-// Every pair of short rows and many queries: a warp keeps eight rows in registers, widened, and a tile of the queries lies in shared memory, so
-// that a pair costs its canonical sum and hardly a load. exhaustive.cuh takes it where rows_reside().
+// Every pair of short rows and many queries: a warp keeps eight rows in registers,
+// widened, and a tile of the queries lies in shared memory, so that a pair costs
+// its canonical sum and hardly a load. exhaustive.cuh takes it where rows_reside().
 #pragma once
 #include "cuda/search/rerank/row_sums.cuh"
 
@@ -28,15 +29,17 @@ inline std::int64_t resident_memory(std::int64_t dims, std::int64_t queries) {
   return resident_tile(dims, queries) * resident_pitch(dims) * 8;
 }
 
-/// Of a warp's eight rows a lane has two, `pair_of_lane` says which, and of their canonical lanes l, l + 8, l + 16 and l + 24 of an l of its own. So two of the
+/// Of a warp's eight rows a lane has two, `pair_of_lane` says which, and of their
+/// canonical lanes l, l + 8, l + 16 and l + 24 of an l of its own. So two of the
 /// five steps that join lanes stay within a lane, and only the others exchange.
 __device__ __forceinline__ int pair_of_lane() { return lane_index() % 4; }
 __device__ __forceinline__ int canonical_lane() { return lane_index() / 4; }
 /// Where shared memory has a column of a query: those that a lane takes together are side by side.
 __device__ __forceinline__ int resident_place(int column) { return column / 16 * 16 + column % 8 * 2 + column / 8 % 2; }
 
-/// Of what this lane has of eight rows from `row` on, widened, [column / 8][row]; without their mean for correlation. Columns beyond the last are -0, which
-/// with a query's +0 leaves every sum as it is. The type is known before the first load, so that all of them are on their way together.
+/// Of what this lane has of eight rows from `row` on, widened, [column / 8][row]; without their mean for correlation.
+/// Columns beyond the last are -0, which with a query's +0 leaves every sum as it is. The type is known before the
+/// first load, so that all of them are on their way together.
 template <int eights>
 __device__ __forceinline__ void load_resident(const Ranking& args, std::int64_t row, std::int64_t last,
                                               double (&rows)[eights][2]) {
@@ -71,7 +74,8 @@ __device__ __forceinline__ void load_resident_queries(const Ranking& args, std::
           query < here && i < dims ? args.queries.values[(from + query) * dims + i] : 0.0;
 }
 
-/// A query's sums with the lane's two rows, over the canonical lanes that it has of them; x: the query's columns of this lane.
+/// A query's sums with the lane's two rows, over the canonical
+/// lanes that it has of them; x: the query's columns of this lane.
 template <Sum sum, int eights>
 __device__ __forceinline__ void sum_resident(const double* x, int dims, const double (&rows)[eights][2],
                                              double (&sums)[2]) {
@@ -92,7 +96,8 @@ __device__ __forceinline__ void sum_resident(const double* x, int dims, const do
                                      sum_join<sum, Doubles>(lists[1][r], lists[3][r]));
 }
 
-/// Rows [first, last) with all queries, `tile` of them at a time: every lane calls each(pair, query, row, sum), with `pair` in one lane a pair.
+/// Rows [first, last) with all queries, `tile` of them at a time: every
+/// lane calls each(pair, query, row, sum), with `pair` in one lane a pair.
 template <Sum sum, class Each>
 __device__ __forceinline__ void resident_pairs(const Ranking& args, std::int64_t first, std::int64_t last,
                                                std::int64_t tile, const Each& each) {
@@ -110,7 +115,8 @@ __device__ __forceinline__ void resident_pairs(const Ranking& args, std::int64_t
       const std::int64_t row = first + piece * resident_rows;
       double rows[eights][2];
       load_resident(args, row, last, rows);
-      // Four queries at a time: eight sums a lane, of which it keeps that of row canonical_lane() % 2 of its two with query canonical_lane() / 2 of the four.
+      // Four queries at a time: eight sums a lane, of which it keeps that of row canonical_lane() % 2 of its two with
+      // query canonical_lane() / 2 of the four.
       for (int query = 0; query < here; query += resident_at_once) {
         double lists[2 * resident_at_once];
 #pragma unroll

@@ -1,5 +1,6 @@
-// LABELS: where few rows have a query's label, all of them are ranked. A product with every row would find mostly rows that may not answer,
-// and a sample of the rows would tell nothing of those that may. What is compared is labels: the rows pass once for 32 queries.
+// LABELS: where few rows have a query's label, all of them are ranked. A product with every row would find mostly rows
+// that may not answer, and a sample of the rows would tell nothing of those that may. What is compared is labels: the
+// rows pass once for 32 queries.
 #pragma once
 #include <algorithm>
 
@@ -46,7 +47,8 @@ __global__ void __launch_bounds__(label_threads) rows_of_labels(Labels l) {
   }
 }
 
-/// Where labels decide, the rows that may answer a query, as some of the queries tell: how many in all, and of one at most.
+/// Where labels decide, the rows that may answer a query, as some
+/// of the queries tell: how many in all, and of one at most.
 struct LabelCounts {
   double share = 1;  // of all rows, on average
   std::int64_t most = 0;
@@ -70,8 +72,9 @@ inline bool labels_leave_few(const SearchSpec& spec) {
   return spec.k <= most_shared_k && label_counts(spec).share < 0.25;
 }
 
-/// Everything of a chunk that has a query's label goes to its slots and from there to ranked(), those of some rows at a time: about half of what
-/// slots hold, for some queries have more than those that were asked. A query for which they are too few is lost.
+/// Everything of a chunk that has a query's label goes to its slots and from there to
+/// ranked(), those of some rows at a time: about half of what slots hold, for some queries
+/// have more than those that were asked. A query for which they are too few is lost.
 template <class Device, class Ranked>
 void rerank_labelled(Device& device, const SearchSpec& spec, const SearchArgs& args, ThreadPool& thread_pool,
                      const Ranked& ranked) {

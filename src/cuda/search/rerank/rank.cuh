@@ -6,7 +6,8 @@ namespace vicinal::cuda {
 
 inline constexpr int rows_at_once = 4;  // that a warp ranks
 
-/// Everything that a canonical distance hangs on.
+/// A Ranking is everything that a canonical distance hangs on. A search makes it of its SearchArgs; a permutation index
+/// has no more than this.
 struct Ranking {
   PreparedMatrix rows, queries;
   Metric metric = Metric::euclidean;
@@ -14,6 +15,16 @@ struct Ranking {
   std::int64_t first_row = 0;
   Counters* counters = nullptr;
 };
+
+/// The ranking of a search's rows.
+inline Ranking ranking_of(const SearchArgs& args) {
+  return {.rows = args.rows,
+          .queries = args.queries,
+          .metric = args.model.metric,
+          .type = args.model.type,
+          .first_row = args.first_row,
+          .counters = args.counters};
+}
 
 /// Lanes of the sums of Rows rows and Queries queries: rows[r] and queries[q] are where they begin.
 template <Sum sum, int Rows, int Queries>

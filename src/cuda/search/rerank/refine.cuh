@@ -1,5 +1,6 @@
-// RERANK, between the first rows of a query and the rest: rows that its bytes could not exclude are refined with its second bytes
-// (core/bound_two_bytes.hpp), which takes the query's share out of the bound. Bytes of a row are a quarter of what ranking reads.
+// RERANK, between the first rows of a query and the rest: rows that its bytes could not
+// exclude are refined with its second bytes (core/bound_two_bytes.hpp), which takes the
+// query's share out of the bound. Bytes of a row are a quarter of what ranking reads.
 #pragma once
 #include "core/bound_groups.hpp"
 #include "core/bound_two_bytes.hpp"
@@ -19,7 +20,8 @@ __device__ __forceinline__ std::int64_t chunk_at(const PreparedMatrix& matrix, s
          swizzled_chunk(columns, line, chunk) * 16;
 }
 
-/// Whether a row at this position is proved beyond theta by both bytes of a query, of which these are the products with its own.
+/// Whether a row at this position is proved beyond theta by both
+/// bytes of a query, of which these are the products with its own.
 __device__ __forceinline__ bool two_bytes_exclude(const SearchArgs& args, std::int64_t position, std::int64_t row,
                                                   int first, int second, double theta) {
   const TileMetadata& tile = args.rows.tile_metadata[row / tile_rows];
@@ -30,8 +32,8 @@ __device__ __forceinline__ bool two_bytes_exclude(const SearchArgs& args, std::i
 }
 
 inline constexpr int refine_threads = 64;
-/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes two slots, so that of four words that are
-/// loaded two are of rows, where one of three was.
+/// What the second bytes of a query leave of its slots, when it has its k rows: a block a query, eight lanes two slots,
+/// so that of four words that are loaded two are of rows, where one of three was.
 __global__ void __launch_bounds__(refine_threads) refine_candidates(SearchArgs args) {
   VICINAL_SHARED(unsigned, scratch, 260);
   // The query, and what it has.

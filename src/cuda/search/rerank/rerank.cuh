@@ -1,5 +1,6 @@
-// RERANK: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
-// distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the end all that is left is ranked.
+// RERANK: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by
+// canonical distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the
+// end all that is left is ranked.
 #pragma once
 #include <algorithm>
 
@@ -28,8 +29,10 @@ struct RerankShape {
   std::int64_t words;     // that are sorted at a time
   std::uint32_t nearest;  // rows that are ranked first
 };
-/// Blocks have few threads for short lists, so that more of them read while one selects, and rank at first what could be in the answer. Where each multiprocessor has but one query, its
-/// warps wait for rows that come from all over memory: then they rank as many as they read at once, and what is left in one turn. labelled: much was found for each query.
+/// Blocks have few threads for short lists, so that more of them read while one selects, and
+/// rank at first what could be in the answer. Where each multiprocessor has but one query,
+/// its warps wait for rows that come from all over memory: then they rank as many as they
+/// read at once, and what is left in one turn. labelled: much was found for each query.
 inline RerankShape rerank_shape(std::int64_t queries, std::int64_t k, bool labelled, int multiprocessors) {
   constexpr std::int64_t read_at_once = rerank_threads / 32 * rows_a_warp;
   const bool alone = queries <= multiprocessors;
@@ -50,8 +53,9 @@ struct Rerank {
   bool last = false;
 };
 
-/// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
-/// far goes: without quantization errors, what is left of the bound is the estimate. Returns how many went.
+/// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none
+/// that looks farther than the k-th so far goes: without quantization errors, what is left of the bound is the
+/// estimate. Returns how many went.
 __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, const QueryState& state,
                                                      const QuantizedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,
@@ -107,7 +111,8 @@ __device__ __forceinline__ double cut_list(typename Form::Word* words, int& have
   double bound = infinite;
   bool cut = false;
   if constexpr (!Words::wide) {
-    // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
+    // No order is needed yet: the k-th key, and what is not beyond
+    // it. More than k are left where several have that key.
     cut = have > sorts_from;
     if (cut) {
       const std::uint32_t kth =

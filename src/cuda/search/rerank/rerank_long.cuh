@@ -1,6 +1,7 @@
-// RERANK for lists that shared memory does not hold (k beyond most_shared_k), in global memory and in three kernels: about k rows that look
-// nearest are chosen, all warps of the device rank them, and a block a query cuts the list to the best k and drops what its new
-// threshold excludes. At the end what is left is ranked in the same way, and a merge sort puts the lists in order.
+// RERANK for lists that shared memory does not hold (k beyond most_shared_k), in global memory and in three kernels:
+// about k rows that look nearest are chosen, all warps of the device rank them, and a block a query cuts the list to
+// the best k and drops what its new threshold excludes. At the end what is left is ranked in the same way, and a merge
+// sort puts the lists in order.
 #pragma once
 #include "cuda/device/device.hpp"
 #include "cuda/search/rerank/rerank.cuh"
@@ -92,8 +93,8 @@ __device__ __forceinline__ void set_byte(WideWord& word, int byte, unsigned to) 
   byte < 8 ? set_byte(word.key, byte, to) : set_byte(word.position, byte - 8, to);
 }
 
-/// A word that `want` of the `count` words are not beyond, which are all different: counts of bytes, from the highest on, until those with
-/// one beginning are taken all. `scratch`: 256 + 3 words of shared memory.
+/// A word that `want` of the `count` words are not beyond, which are all different: counts of bytes, from the highest
+/// on, until those with one beginning are taken all. `scratch`: 256 + 3 words of shared memory.
 template <class Form, class WordAt>
 __device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, std::uint32_t want, unsigned* scratch,
                                                          const WordAt& word_at) {
@@ -193,11 +194,11 @@ class LongLists {
   explicit LongLists(Device& device)
       : device_(device), chosen_(device), used_(device), words_(device), workspace_(device) {}
 
-  void rerank(const SearchArgs& args, const Ranking& ranking, bool wide, bool last) {
+  void rerank(const SearchArgs& args, bool wide, bool last) {
     const std::int64_t count = args.queries.count, slots = count * args.capacity;
     const FormName form = wide ? FormName::wide : FormName::packed;
     RerankLong s{.args = args,
-                 .ranking = ranking,
+                 .ranking = ranking_of(args),
                  .chosen = chosen_.reserve(slots),
                  .used = used_.reserve(count),
                  .words = words_.reserve(slots * word_size(form))};
@@ -206,7 +207,7 @@ class LongLists {
       if (all && !last) break;
       s.all = all;
       device_.launch()(count, long_threads, 0, choose_long, s);
-      device_.launch()(count * s.parts, rank_long_threads, 0, rank_long_kernel(ranking, wide), s);
+      device_.launch()(count * s.parts, rank_long_threads, 0, rank_long_kernel(s.ranking, wide), s);
       device_.launch()(count, long_threads, 0, wide ? cut_long<Wide> : cut_long<Packed>, s);
     }
     if (!last) return;

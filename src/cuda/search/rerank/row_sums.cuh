@@ -1,5 +1,6 @@
-// RERANK, its inner loop: the canonical sums of eight rows with one query, by a warp. Eight lanes share two rows: four elements
-// that are side by side are read at once, and lane l of the eight keeps the sums of canonical lanes 4 l to 4 l + 3 of both rows.
+// RERANK, its inner loop: the canonical sums of eight rows with one query, by a warp.
+// Eight lanes share two rows: four elements that are side by side are read at once, and
+// lane l of the eight keeps the sums of canonical lanes 4 l to 4 l + 3 of both rows.
 #pragma once
 #include <type_traits>
 
@@ -11,8 +12,8 @@ namespace vicinal::cuda {
 
 inline constexpr std::uint32_t rows_a_warp = 8;
 
-/// The canonical sums of the lists of a warp: list 4 i + c of a lane is of its row i and of canonical lane 4 l + c. Lane j gets that of the
-/// warp's row j / 4.
+/// The canonical sums of the lists of a warp: list 4 i + c of a lane is of its row i and of canonical lane 4 l + c.
+/// Lane j gets that of the warp's row j / 4.
 template <class Join>
 __device__ __forceinline__ double row_lists_joined(double (&lists)[8], Join join) {
   int left = 8;
@@ -52,7 +53,8 @@ __device__ __forceinline__ void load_four(const PreparedMatrix& matrix, std::int
   else each([&](std::int64_t i) { return element(matrix.rows, matrix.dtype, i); });
 }
 
-/// The sums of rows of floats, or of any type; rows: the two of these eight lanes. Queries without values (keeps_values) are floats as well.
+/// The sums of rows of floats, or of any type; rows: the two of these eight lanes. Queries without values
+/// (keeps_values) are floats as well.
 template <Sum sum, bool floats>
 __device__ __forceinline__ double element_sums(const Ranking& args, const std::int64_t (&rows)[2], std::int64_t query) {
   const int dims = static_cast<int>(args.rows.dims), first = lane_index() % 8 * 4;
@@ -68,7 +70,8 @@ __device__ __forceinline__ double element_sums(const Ranking& args, const std::i
       (values != nullptr || is_aligned(args.queries.rows, 16))) {
     const auto* const all = static_cast<const float*>(args.rows.rows);
     const float *const a = all + rows[0] * dims, *const b = all + rows[1] * dims;
-    // A row's next lines are asked for four ahead, as its first four were (prefetch_rows): eight lanes share two rows, and each half asks for one.
+    // A row's next lines are asked for four ahead, as its first four were
+    // (prefetch_rows): eight lanes share two rows, and each half asks for one.
     constexpr int ahead = 4 * 32;
     const float* const next = ((lane_index() & 4) != 0 ? b : a) + ahead;
     // Rows, against the query as it is kept.
@@ -147,7 +150,8 @@ __device__ __forceinline__ unsigned with_word(unsigned s, unsigned q, unsigned r
   }
 }
 
-/// Words: as many as a lane reads at once. What is left of a row that is no multiple of four columns is read as zeros of both.
+/// Words: as many as a lane reads at once. What is left of a row
+/// that is no multiple of four columns is read as zeros of both.
 template <Sum sum, bool is_signed, int words>
 __device__ __forceinline__ void add_row_words(const unsigned char* const (&rows)[2], const unsigned char* query,
                                               int dims, unsigned (&sums)[2]) {
@@ -166,7 +170,8 @@ __device__ __forceinline__ void add_row_words(const unsigned char* const (&rows)
   }
 }
 
-/// The sums of rows of bytes, in whole numbers: no partial sum of the canonical order is rounded either, so any order has its bits.
+/// The sums of rows of bytes, in whole numbers: no partial sum of
+/// the canonical order is rounded either, so any order has its bits.
 template <Sum sum, bool is_signed>
 __device__ __forceinline__ double byte_sums(const Ranking& args, const std::int64_t (&rows)[2], std::int64_t query) {
   const int dims = static_cast<int>(args.rows.dims);
@@ -201,7 +206,8 @@ __device__ __forceinline__ bool sums_bytes(const Ranking& args) {
   return ranks_bytes(args.metric, args.rows.dtype, args.queries.dtype, args.rows.dims);
 }
 
-/// The canonical sums of eight rows of a warp, of which these eight lanes have two: lane j gets that of the warp's row j / 4. floats: rows are f32.
+/// The canonical sums of eight rows of a warp, of which these eight lanes
+/// have two: lane j gets that of the warp's row j / 4. floats: rows are f32.
 template <Sum sum, bool floats>
 __device__ __forceinline__ double row_sums(const Ranking& args, const std::int64_t (&rows)[2], std::int64_t query) {
   if constexpr (!floats && sums_whole(sum)) {
@@ -212,8 +218,8 @@ __device__ __forceinline__ double row_sums(const Ranking& args, const std::int64
   return element_sums<sum, floats>(args, rows, query);
 }
 
-/// Rows that a warp ranks come from all over memory: those of eight from `from` on are asked for ahead, the first four lines of 128 bytes of each
-/// row. Of many rows of four lines and more memory has enough to do.
+/// Rows that a warp ranks come from all over memory: those of eight from `from` on are asked for ahead, the first four
+/// lines of 128 bytes of each row. Of many rows of four lines and more memory has enough to do.
 template <bool floats>
 __device__ __forceinline__ void prefetch_rows(const Ranking& args, const std::uint32_t* chosen, std::uint32_t count,
                                               std::uint32_t from) {
@@ -245,8 +251,8 @@ __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking&
   }
 }
 
-/// It returns what f<sum, floats>() returns for a search's sum and type of rows: kernels are compiled for each of them, since one that
-/// held all would be larger than the instructions' cache.
+/// It returns what f<sum, floats>() returns for a search's sum and type of rows: kernels are compiled for each of them,
+/// since one that held all would be larger than the instructions' cache.
 template <class F>
 auto with_ranked(const Ranking& ranking, const F& f) {
   const auto of_sum = [&]<Sum sum>(std::integral_constant<Sum, sum> /*known*/) {
