@@ -25,41 +25,31 @@ constexpr int box_cuts = 2;
 using ByColumn = std::uint64_t;
 std::uint32_t row_of(ByColumn row) noexcept { return static_cast<std::uint32_t>(row); }
 
-/// A Column is one column of a part, whose values it takes as floats relative to the middle one of three, in units of
-/// their distance: whatever the values are, those about the median, where the part is split, are told apart. Rows that
-/// a float cannot tell apart are in the order of their numbers; the boxes that are searched are measured.
+/// A Column is one column of a part, whose values it takes by their distance from one that lies among them, to 20 bits:
+/// whatever the values are, those about the median, where the part is split, are told apart. Rows that are not are in
+/// the order of their numbers; the boxes that are searched are measured.
 class Column {
  public:
-  Column(const double* points, std::int64_t dims, std::int64_t column, const Box& box,
-         const std::array<std::uint32_t, 3>& some) noexcept
-      : values_(points + column), dims_(dims) {
-    // Halves, since a width may be beyond fp64.
-    std::array<double, 3> halves = {value(some[0]) / 2, value(some[1]) / 2, value(some[2]) / 2};
-    std::sort(halves.begin(), halves.end());
-    origin_ = halves[1];
-    // A float has 2^126 of a unit and of its inverse: the least distance of the three leaves most of that to the others.
-    double unit = box.high[column] / 2 - box.low[column] / 2;
-    for (const double apart : {halves[1] - halves[0], halves[2] - halves[1]})
-      if (apart > 0) unit = std::min(unit, apart);
-    factor_ = unit > 0x1p-1000 ? 1 / unit : 1;
-  }
+  Column(const double* points, std::int64_t dims, std::int64_t column, double origin) noexcept
+      : values_(points + column), dims_(dims), half_origin_(origin / 2) {}
   ByColumn of(std::uint32_t row) const noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>((value(row) / 2 - origin_) * factor_));
-    const std::uint32_t ordered = bits ^ ((0 - (bits >> 31)) | 0x80000000u);
-    return std::uint64_t{ordered} << 32 | row;
+    constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+    const auto bits = std::bit_cast<std::uint64_t>(values_[row * dims_] / 2 - half_origin_);  // a distance fits fp64
+    const std::uint64_t ordered = bits ^ ((0 - (bits >> 63)) | sign);
+    return (ordered & ~std::uint64_t{0xFFFFFFFF}) | row;
   }
 
  private:
-  double value(std::uint32_t row) const noexcept { return values_[row * dims_]; }
   const double* values_;
   std::int64_t dims_;
-  double origin_, factor_;
+  double half_origin_;
 };
 
 struct Part {
   std::int64_t begin, end;
-  Box box = {};             // around its rows, as it was measured and has been cut since
-  int cuts = box_cuts + 1;  // since it was measured; more than box_cuts: it must be
+  Box box = {};                           // around its rows, as it was measured and has been cut since
+  int cuts = box_cuts + 1;                // since it was measured; more than box_cuts: it must be
+  double origin[most_kd_tree_dims] = {};  // of each column the value at which a larger part was split last
   std::int64_t size() const noexcept { return end - begin; }
   /// Where it is split: about the middle, between whole runs.
   std::int64_t middle() const noexcept {
@@ -78,6 +68,13 @@ class Splitter {
     });
   }
 
+  Part all() const noexcept {
+    Part part{0, rows_.size()};
+    const auto value = [&](std::int64_t row, std::int64_t column) { return points_[row * dims_ + column]; };
+    for (std::int64_t j = 0; j < dims_; ++j)
+      part.origin[j] = middle_of(value(0, j), value(rows_.size() / 2, j), value(rows_.size() - 1, j), std::less());
+    return part;
+  }
   /// Splits the part; it keeps what comes first, and what comes after is returned.
   Part split(Part& part) {
     thread_pool_.poll(0);
@@ -108,12 +105,14 @@ class Splitter {
   Part halves(Part& part, std::int64_t middle, std::int64_t column) const noexcept {
     Part after = part;
     after.begin = part.end = middle;
-    after.box.low[column] = part.box.high[column] = points_[row_at(middle) * dims_ + column];
+    const double value = points_[row_at(middle) * dims_ + column];
+    after.box.low[column] = part.box.high[column] = value;
+    after.origin[column] = part.origin[column] = value;
     after.cuts = ++part.cuts;
     return after;
   }
   Column column_of(const Part& part, std::int64_t column) const noexcept {
-    return {points_, dims_, column, part.box, {row_at(part.begin), row_at(part.middle()), row_at(part.end - 1)}};
+    return {points_, dims_, column, part.origin[column]};
   }
   static void measured(Part& part, const Box& box) noexcept {
     part.box = box;
@@ -216,7 +215,7 @@ void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, T
   if (rows <= KdTree::fan) return std::iota(order, order + rows, 0u);
   Splitter splitter(points, rows, dims, thread_pool);
   const std::int64_t threads = thread_pool.threads(), most = std::max(serial_rows, rows / (4 * threads));
-  std::vector<Part> large{{0, rows}};
+  std::vector<Part> large{splitter.all()};
   for (std::size_t i = 0; threads > 1 && i < large.size(); ++i)
     while (large[i].size() > std::max(together_rows, most)) large.push_back(splitter.split_together(large[i]));
   std::vector<std::vector<Part>> pieces(large.size());
