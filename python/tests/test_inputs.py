@@ -202,39 +202,6 @@ def test_arrow_columns_of_tensors(small):
         vicinal.knn(arrow.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((3, 2, 2))), np.zeros((1, 4)), 1)
 
 
-def test_hdf5_datasets(small, tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
-    corpus, queries = small
-    expected = vicinal.knn(corpus, queries, 5)
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        whole = file.create_dataset("whole", data=corpus)
-        chunked = file.create_dataset("chunked", data=corpus, chunks=(7, 37), compression="gzip")
-        for dataset, copied in ((whole, 0), (chunked, corpus.nbytes)):
-            result = vicinal.knn(dataset, queries, 5)
-            assert oracle.same_bits(result.ids, expected.ids) and result.stats.copied_bytes == copied
-    with h5py.File(tmp_path / "x.h5") as file:
-        prepared = vicinal.Corpus(file["whole"])
-    assert oracle.same_bits(prepared.knn(queries, 5).ids, expected.ids)  # the map outlives the file object
-    h5py.File(tmp_path / "x.h5", "r+").close()  # and keeps no lock
-
-
-def test_hdf5_datasets_are_read_from_the_open_file(small, tmp_path, monkeypatch):
-    """By its name another file could be read: after chdir, or when the file was replaced."""
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
-    corpus, queries = small
-    for folder, rows in (("here", corpus), ("there", -corpus)):
-        (tmp_path / folder).mkdir()
-        with h5py.File(tmp_path / folder / "x.h5", "w") as file:
-            file["rows"] = rows
-    expected = vicinal.knn(corpus, queries, 5)
-    monkeypatch.chdir(tmp_path / "here")
-    with h5py.File("x.h5") as file:
-        for change in (monkeypatch.chdir, lambda there: (there / "x.h5").replace(tmp_path / "here/x.h5")):
-            change(tmp_path / "there")
-            result = vicinal.knn(file["rows"], queries, 5)
-            assert oracle.same_bits(result.distances, expected.distances) and result.stats.copied_bytes == 0
-
-
 def test_sparse_rows_are_refused(small):
     sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed: not run")
     with pytest.raises(TypeError, match=r"corpus: sparse rows are not supported; x.toarray\(\)"):
