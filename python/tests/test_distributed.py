@@ -147,6 +147,38 @@ def test_types_of_both_sides_are_taken_as_a_local_call_takes_them(left, right, r
         assert distributed.plan(files, queries, 5).distance_type == told.distance_type
 
 
+def test_integers_of_one_piece_stay_exact_or_are_refused(tmp_path):
+    """Beside float32 they become float64, which holds no 2^53 + 1."""
+    floats, query = np.array([[5, 0]], np.float32), np.array([[2.0**53, 0]])
+    for kind, value in (("i8", 2**53 + 1), ("u8", 2**63 + 1), ("i8", 2**53 + 2)):
+        integers = np.array([[1, 2], [value, 0]], kind)
+        np.save(tmp_path / "integers.npy", integers)
+        np.save(tmp_path / "floats.npy", floats)
+        files = distributed.described([tmp_path / "floats.npy", tmp_path / "integers.npy"])
+        for part in ([floats, integers], [distributed.RowSlice(file, 0, file.rows) for file in files]):
+            if value % 2 == 0:
+                assert distributed.local(part, query, 0, 1).distances.tolist() == [[2.0]]
+                continue
+            with pytest.raises(vicinal.InvalidValue, match=f"corpus row 12.*column 0 is {value}: integers beyond 2.53"):
+                distributed.local(part, query, 10, 1)
+            with pytest.raises(vicinal.InvalidValue, match=f"query row 2.*column 0 is {value}: integers beyond 2.53"):
+                distributed.local(query, part, 0, 1)
+    with pytest.raises(vicinal.InvalidValue, match="corpus row 1, column 0"):
+        distributed.local([np.array([[3]]), np.array([[2**53 + 1]], np.uint64)], np.zeros((1, 1)), 0, 1)
+
+
+def test_carried_integers_of_both_kinds_stay_exact(rng):
+    corpus = whole_numbers(rng, 4)
+    lists = [distributed.local(corpus[:2], corpus, 0, 2), distributed.local(corpus[2:], corpus, 2, 2)]
+    names = np.array([2**60 + 1, 2**60 + 3], np.int64), np.array([2**60 + 5, 2**60 + 7], np.uint64)
+    found = distributed.merge(lists, 4)
+    carried = [distributed.carry(one, own, first) for one, own, first in zip(lists, names, (0, 2))]
+    assert (distributed.merge_carried(lists, carried, found) == 2**60 + 1 + 2 * found.ids).all()
+    carried[1] = carried[1] + np.uint64(2**63)
+    with pytest.raises(vicinal.InvalidArgument, match="does not fit int64"):
+        distributed.merge_carried(lists, carried, found)
+
+
 def test_what_lists_carry_follows_the_merges(rng):
     corpus, queries = whole_numbers(rng, 300), whole_numbers(rng, 25)
     names = rng.permutation(10**12 + np.arange(300))

@@ -35,7 +35,18 @@ __all__ = [
 
 
 def rows(part: Any) -> Any:
-    """The rows of a part as an array: slices of files are opened, lists are joined in their order."""
+    """The rows of a part as an array: slices of files are opened, lists are joined in their order.
+
+    Raises
+    ------
+    InvalidValue
+        A list is of several types, and an integer of 64 bits is none of theirs all.
+    """
+    return _opened(part, "rows")
+
+
+def _opened(part: Any, name: str) -> Any:
+    """The same; a message is about that side."""
     if isinstance(part, RowSlice):
         return part.read()
     if isinstance(part, list) and len(part) > 1 and all(isinstance(piece, RowSlice) for piece in part):
@@ -43,11 +54,14 @@ def rows(part: Any) -> Any:
         whole = np.empty((sum(piece.shape[0] for piece in part), part[0].shape[1]), kind)
         start = 0
         for piece in part:
-            piece.file.read_into(whole[start : start + piece.shape[0]], piece.first)
+            rows_of_piece = whole[start : start + piece.shape[0]]
+            piece.file.read_into(rows_of_piece, piece.first)
+            if kind.kind == "f" and np.dtype(piece.file.dtype).kind in "iu":
+                _inputs.check_part(rows_of_piece, piece.read(), name, start)
             start += piece.shape[0]
         return whole
     if isinstance(part, list):
-        return _inputs.joined([rows(piece) for piece in part], "rows")
+        return _inputs.joined([rows(piece) for piece in part], name)
     return part
 
 
@@ -85,7 +99,7 @@ def local(
     As :func:`vicinal.knn`. InvalidValue names the file, where there is one, and the row both there and in the whole.
     """
     with _Named(part, first_id, block, first_query):
-        corpus, queries = rows(part), rows(block)
+        corpus, queries = _opened(part, "corpus"), _opened(block, "query")
         count, offered = len(queries), len(corpus)
         own = exclude_self and first_id < first_query + count and first_query < first_id + offered
         width = max(1, min(k + own, offered))
@@ -185,8 +199,13 @@ def merge_carried(lists: Sequence[Neighbors], carried: Sequence[np.ndarray], mer
     Returns
     -------
     (Q, k, ...) array
+
+    Raises
+    ------
+    InvalidArgument
+        Integers of both kinds of 64 bits are carried, and one is beyond int64.
     """
-    ids, values = np.concatenate([one.ids for one in lists], axis=1), np.concatenate(carried, axis=1)
+    ids, values = np.concatenate([one.ids for one in lists], axis=1), np.concatenate(_inputs.same_type(carried, "carried"), axis=1)
     order = np.argsort(ids, axis=1, kind="stable")
     known, inverse = np.unique(np.concatenate([ids.ravel(), merged.ids.ravel()]), return_inverse=True)
     row = np.arange(len(ids))[:, None] * len(known)
@@ -208,7 +227,7 @@ def local_range(
 ) -> CsrNeighbors:
     """Every row of one part within `radius` of each query of one block; parameters are those of :func:`local` and :func:`vicinal.range_search`."""
     with _Named(part, first_id, block, first_query):
-        return _range_search(rows(part), rows(block), radius, metric, first_id=first_id, **options)
+        return _range_search(_opened(part, "corpus"), _opened(block, "query"), radius, metric, first_id=first_id, **options)
 
 
 def merge_ranges(lists: Sequence[CsrNeighbors], metric: str = "euclidean", max_results: int | None = None, columns: int = 0) -> CsrNeighbors:
