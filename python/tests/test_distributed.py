@@ -147,6 +147,34 @@ def test_types_of_both_sides_are_taken_as_a_local_call_takes_them(left, right, r
         assert distributed.plan(files, queries, 5).distance_type == told.distance_type
 
 
+def test_distances_beyond_their_type_are_the_error_of_the_whole_alone(rng, monkeypatch):
+    """Two rows are beyond float32 from the first queries; from the last query all rows are."""
+    corpus = np.array([[0, 0], [1, 0], [2, 0], [3e30, 0], [1e18, 0], [2e30, 0]], np.float32)
+    queries = np.array([[0, 0], [1e18, 0], [5e29, 0]], np.float32)
+
+    def found(asked, k, count, **options):
+        lists = [distributed.local(part, asked, first, k, "sqeuclidean", **options) for first, part in cut(corpus, count, rng)]
+        while len(lists) > 2:
+            lists = [distributed.merge(lists[:2], k, "sqeuclidean", partial=True), *lists[2:]]
+        return distributed.merge(lists, k, "sqeuclidean", pad=bool(options))
+
+    for count in (2, 3, 6):
+        for k, more in ((1, {}), (2, {}), (4, {}), (2, dict(eligible=range(2, 6)))):
+            got = found(queries[:2], k, count, **more)
+            assert equal(got, vicinal.knn(corpus, queries[:2], k, "sqeuclidean", **more)) and got.certificate.all()
+        for asked, k, more in ((queries[:2], 5, {}), (queries, 1, {}), (queries[:2], 4, dict(eligible=range(2, 6)))):
+            with pytest.raises(vicinal.RangeError, match="exceeds"):
+                vicinal.knn(corpus, asked, k, "sqeuclidean", **more)
+            with pytest.raises(vicinal.RangeError, match="sqeuclidean of its . nearest exceeds float32; use euclidean"):
+                found(asked, k, count, **more)
+    with pytest.raises(vicinal.RangeError):  # a product beyond the type is the nearest there is
+        distributed.local(np.array([[3e30, 0]], np.float32), queries[1:], 0, 1, "inner_product")
+    with pytest.raises(vicinal.RangeError):
+        distributed.local(np.array([[1e200, 0]]), np.array([[1.0, 0]]), 0, 1, "cosine")
+    graph = [distributed.local(part, corpus[:3], first, 1, "sqeuclidean", exclude_self=True) for first, part in cut(corpus, 3, rng)]
+    assert distributed.merge(graph, 1, "sqeuclidean", pad=False).ids.tolist() == [[1], [0], [1]]
+
+
 def test_integers_of_one_piece_stay_exact_or_are_refused(tmp_path):
     """Beside float32 they become float64, which holds no 2^53 + 1."""
     floats, query = np.array([[5, 0]], np.float32), np.array([[2.0**53, 0]])

@@ -281,7 +281,7 @@ def _merge(k: int, metric: str, pad: bool, last: dict[str, Any] | None, *given: 
     """(Neighbors, ids of the user's or None) of lists; at the root of the tree (`last`) the table of the result, for which `given` begins with the queries."""
     asking = given[: last["queries"]] if last else ()
     lists = given[len(asking) :]
-    found = distributed.merge([one for one, _ in lists], k, metric, pad)
+    found = distributed.merge([one for one, _ in lists], k, metric, pad, partial=last is None)
     own = None if lists[0][1] is None else distributed.merge_carried([one for one, _ in lists], [ids for _, ids in lists], found)
     if last is None:
         return found, own
