@@ -1,9 +1,7 @@
 """Searches in parts without any engine: every cut and every tree of merges has the bits of one search."""
 
-import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,6 +234,17 @@ def test_verify_of_a_block_knows_the_named_rows_alone(rng):
     assert both.rows == 40 and both.wrong == 2 * wanted.wrong and both.faults[-1].row == wanted.faults[-1].row + 20
 
 
+@pytest.mark.parametrize("eligible", [[], np.zeros(6, bool), None])
+def test_verify_where_nothing_may_answer(eligible):
+    corpus, queries = np.arange(12.0).reshape(6, 2), np.ones((2, 2))
+    truth = vicinal.knn(corpus, queries, 2, eligible=[], pad=True)
+    for claimed in (truth.ids, np.array([[-1, 7], [6, 9]])):
+        wanted = vicinal.verify(corpus, queries, claimed, eligible=[])
+        parts = [distributed.gathered(part, 10 + first, truth.ids, claimed) for first, part in ((0, corpus[:3]), (3, corpus[3:]))]
+        found = distributed.verify_block(queries, truth, (None, np.where(claimed < 0, claimed, claimed + 10)), parts, first_id=10, eligible=eligible)
+        assert (found.correct, found.wrong, found.recall) == (wanted.correct, wanted.wrong, wanted.recall) and (found.truth.ids == -1).all()
+
+
 def test_plan_fits_what_a_worker_has():
     told = distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=4, memory="300 MiB")
     assert told.parts[0][0] == 0 and told.parts[-1][1] == 2_000_000 and told.blocks[-1][1] == 5_000
@@ -270,108 +279,6 @@ def test_tree_and_pieces():
     assert distributed.tree(1) == []
     assert distributed.tree(3, 2) == [[[0, 1], [2]], [[0, 1]]]
     assert distributed.pieces([3, 0, 4], 2, 5) == [(0, 2, 3), (2, 0, 2)]
-
-
-def written(path, rows):
-    kind = path.suffix
-    if kind == ".npy":
-        np.save(path, rows)
-    elif kind in (".fbin", ".u8bin"):
-        path.write_bytes(np.array(rows.shape, "<u4").tobytes() + rows.tobytes())
-    elif kind == ".fvecs":
-        path.write_bytes(b"".join(np.array([rows.shape[1]], "<i4").tobytes() + row.tobytes() for row in rows))
-    elif kind == ".bvecs":
-        path.write_bytes(b"".join(np.array([rows.shape[1]], "<i4").tobytes() + row.tobytes() for row in rows))
-    elif kind == ".vicinal":
-        vicinal.Corpus(rows).save(path)
-    elif kind == ".csv":
-        np.savetxt(path, rows, delimiter=",")
-    elif kind == ".hdf5":
-        h5py = pytest.importorskip("h5py")
-        with h5py.File(path, "w") as file:
-            file["train"] = rows
-    elif kind == ".parquet":
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        lists = arrow.FixedSizeListArray.from_arrays(arrow.array(rows.ravel()), rows.shape[1])
-        parquet.write_table(arrow.table({"id": np.arange(len(rows)), "vector": lists}), path, row_group_size=7)
-    return f"{path}:train" if kind == ".hdf5" else path
-
-
-@pytest.mark.parametrize("kind", ["npy", "fbin", "u8bin", "fvecs", "bvecs", "vicinal", "csv", "hdf5", "parquet"])
-def test_files_are_opened_by_their_slices(kind, rng, tmp_path):
-    rows = rng.integers(0, 200, (30, 5)).astype(np.uint8 if kind in ("u8bin", "bvecs") else np.float64 if kind == "csv" else np.float32)
-    target = written(tmp_path / f"rows.{kind}", rows)
-    if kind == "csv" and not (Path(vicinal.__file__).parent / "bin" / "vicinal").exists():
-        pytest.skip("the package has no command")
-    file = distributed.describe(target)
-    assert file.shape == (30, 5) and np.dtype(file.dtype) == rows.dtype
-    for first, last in ((0, 30), (4, 19), (29, 30), (7, 7)):
-        assert (file.read(first, last) == rows[first:last]).all()
-    piece = pickle.loads(pickle.dumps(distributed.RowSlice(file, 3, 20)))
-    assert (distributed.rows([piece, rows[:2]]) == np.concatenate([rows[3:20], rows[:2]])).all()
-    assert equal(distributed.local(piece, rows[:4], 3, 2), vicinal.knn(rows[3:20], rows[:4], 2, first_id=3))
-
-
-def test_files_that_are_none(tmp_path):
-    (tmp_path / "short.fbin").write_bytes(np.array([1000, 8], "<u4").tobytes())
-    (tmp_path / "odd.fvecs").write_bytes(b"\x04\0\0\0abc")
-    (tmp_path / "no.vicinal").write_bytes(b"x" * 400)
-    np.save(tmp_path / "flat.npy", np.zeros(3))
-    for name in ("short.fbin", "odd.fvecs", "no.vicinal", "flat.npy"):
-        with pytest.raises(vicinal.FormatError, match=name):
-            distributed.describe(tmp_path / name)
-    (tmp_path / "long.fbin").write_bytes(np.array([1, 2], "<u4").tobytes() + bytes(20))
-    said = r"long.fbin: n=1 and d=2 of float32 needs 16 bytes, the file has 28; a header of 64-bit counts: n="
-    with pytest.raises(vicinal.FormatError, match=said):
-        distributed.describe(tmp_path / "long.fbin")
-    for name in ("empty.npy", "empty.fvecs", "empty.u8bin", "empty.vicinal"):
-        (tmp_path / name).touch()
-        with pytest.raises(vicinal.FormatError, match=name):
-            distributed.describe(tmp_path / name)
-    with pytest.raises(vicinal.IoError) as refused:
-        distributed.describe(tmp_path / "gone.npy")
-    assert refused.value.errno == 2
-    with pytest.raises(vicinal.Unsupported, match=r"known are \.npy"):
-        distributed.describe(tmp_path / "x.pdf")
-
-
-def test_counts_of_64_bits(tmp_path):
-    rows = np.arange(12, dtype="<f4").reshape(4, 3)
-    (tmp_path / "x.fbin").write_bytes(np.array([4, 3], "<u8").tobytes() + rows.tobytes())
-    (tmp_path / "x.hbin").write_bytes(np.array([4, 3], "<u4").tobytes() + rows.astype("<f2").tobytes())
-    for name in ("x.fbin", "x.hbin"):
-        file = distributed.describe(tmp_path / name)
-        assert file.shape == (4, 3) and (file.read(1, 3) == rows[1:3]).all()
-
-
-def test_rows_of_other_widths_in_one_file(tmp_path):
-    """Of such a length that the first row's width fits it: who reads the row notices."""
-    rows = [np.zeros(4, "<f4"), np.zeros(3, "<f4"), np.zeros(5, "<f4")]
-    (tmp_path / "x.fvecs").write_bytes(b"".join(np.array([len(row)], "<i4").tobytes() + row.tobytes() for row in rows))
-    file = distributed.describe(tmp_path / "x.fvecs")
-    assert file.read(0, 1).shape == (1, 4)
-    with pytest.raises(vicinal.FormatError, match=r"x.fvecs: row 1 has d=3, expected 4"):
-        file.read()
-
-
-def test_datasets_that_are_no_rows(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["flat"], file["nothing"] = np.zeros(3), h5py.Empty("f4")
-        file.create_group("group")
-    for name in ("flat", "nothing", "group"):
-        with pytest.raises(vicinal.FormatError, match=f"rows have 2 dimensions, '{name}' is"):
-            distributed.describe(f"{tmp_path}/x.h5:{name}")
-    (tmp_path / "bad.h5").write_bytes(b"x" * 100)
-    with pytest.raises(vicinal.FormatError, match="bad.h5"):
-        distributed.describe(f"{tmp_path}/bad.h5:rows")
-
-
-def test_a_parquet_file_that_is_none(tmp_path):
-    pytest.importorskip("pyarrow.parquet")
-    (tmp_path / "x.parquet").write_bytes(b"x" * 100)
-    with pytest.raises(vicinal.FormatError, match="x.parquet"):
-        distributed.describe(tmp_path / "x.parquet")
 
 
 def test_an_error_names_file_and_row(rng, tmp_path):

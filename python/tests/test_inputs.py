@@ -268,6 +268,16 @@ def test_dlpack_types_that_are_refused(code, bits, kind, message):
         vicinal.knn(dlpack.Tensor(np.zeros((3, 2)), code, bits), np.zeros((1, 2)), 1)
 
 
+@pytest.mark.parametrize("how", [dict(strides=(2**62, 1)), dict(strides=(2, -(2**62))), dict(strides=(2**60, 1)), dict(offset=2**63)])
+def test_tensors_at_impossible_addresses(how):
+    x = np.zeros((9, 2), np.float32)
+    for call in (lambda x: vicinal.knn(x, np.zeros((1, 2)), 1), lambda x: vicinal.select_k(x, 1)):
+        with pytest.raises(vicinal.InvalidArgument, match=r"a tensor of shape \(9, 2\) has strides or an offset that no memory has"):
+            call(dlpack.Tensor(x, dlpack.FLOAT, **how))
+    one = dlpack.Tensor(x[:1], dlpack.FLOAT, strides=(2**62, 1))  # by which nothing is reached
+    assert vicinal.knn(one, x[:1], 1).ids.tolist() == [[0]]
+
+
 def test_dlpack_on_another_device():
     tensor = dlpack.Tensor(np.zeros((3, 2), np.float32), dlpack.FLOAT, device=(dlpack.CUDA, 1))
     queries = np.zeros((1, 2), np.float32)

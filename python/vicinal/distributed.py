@@ -309,8 +309,12 @@ def verify_block(
     ------
     As :func:`vicinal.verify`.
     """
-    known, corpus = np.concatenate([ids for ids, _ in pieces_of]), np.concatenate([part for _, part in pieces_of if len(part)])
+    known = np.concatenate([ids for ids, _ in pieces_of])
+    corpus = np.concatenate([part for _, part in pieces_of if len(part)] or [pieces_of[0][1]])
     distances, ids = claim[0], np.asarray(claim[1])
+    if not len(known):  # nothing may answer, and the claim names no row that there is: as of one row that may not
+        known, corpus, eligible, labels = np.array([first_id]), np.zeros_like(corpus, shape=(1, corpus.shape[1])), [], None
+        ids = np.where(ids < 0, ids, ids + first_id + 1)
     places = np.searchsorted(known, ids)
     present = known[np.minimum(places, len(known) - 1)] == ids
     renamed = np.where(present, places, np.where(ids < 0, ids, len(known) + ids))
