@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "files.hpp"
 #include "vicinal/io.hpp"
 
 namespace cli {
@@ -97,6 +98,7 @@ void on_bus_error(int number, siginfo_t* what, void*) {
     for (;;) ::pause();
   }
   vicinal::discard_unfinished_files();
+  remove_temporary_folders();
   constexpr char before[] = "vicinal: error [IoError]: ",
                  after[] = ": the file was cut short, or its storage failed, while it was read\n";
   write_text(before, sizeof before - 1);

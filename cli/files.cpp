@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -46,16 +47,14 @@ std::string temporary_template() {
   return (folder / "vicinal-XXXXXX").string();
 }
 
-/// A folder of our own that goes away with its contents.
-std::shared_ptr<const std::string> temporary_folder() {
-  std::string name = temporary_template();
-  if (::mkdtemp(name.data()) == nullptr) fail_system("cannot make a folder for a stream in " + temporary_place());
-  return {new std::string(name), [](const std::string* folder) {
-            std::error_code ignored;
-            std::filesystem::remove_all(*folder, ignored);
-            delete folder;
-          }};
-}
+struct FileInFolder {
+  std::string folder, path;
+  void remove() const noexcept {
+    ::unlink(path.c_str());
+    ::rmdir(folder.c_str());
+  }
+};
+std::array<std::atomic<const FileInFolder*>, 4> live_folders;  // stdin and stdout are named once
 
 struct Descriptor {
   int fd;
@@ -91,18 +90,54 @@ void copy_stdin(int to) {
   }
 }
 
+}  // namespace
+
+void remove_temporary_folders() noexcept {
+  for (auto& slot : live_folders)
+    if (const FileInFolder* const left = slot.exchange(nullptr)) left->remove();
+}
+
+TemporaryFile::TemporaryFile(const std::string& name) {
+  std::string folder = temporary_template();
+  auto made = std::make_unique<FileInFolder>();
+  if (::mkdtemp(folder.data()) == nullptr) fail_system("cannot make a folder for a stream in " + temporary_place());
+  *made = {folder, folder + "/" + name};
+  path_ = made->path;
+  for (auto& slot : live_folders) {
+    const FileInFolder* none = nullptr;
+    if (!slot.compare_exchange_strong(none, made.get())) continue;
+    file_ = made.release();
+    return;
+  }
+  made->remove();
+  refuse("more than four streams are named");
+}
+
+void TemporaryFile::remove() noexcept {
+  if (file_ == nullptr) return;
+  const auto* const mine = static_cast<const FileInFolder*>(std::exchange(file_, nullptr));
+  for (auto& slot : live_folders) {
+    const FileInFolder* here = mine;
+    if (!slot.compare_exchange_strong(here, nullptr)) continue;
+    mine->remove();
+    delete mine;
+    return;
+  }  // else the process ends, and a watcher of signals removes it at this moment
+}
+
+namespace {
+
 /// All of stdin under a name that ends as it should. What is waited for has no name yet, so that nothing is left
 /// behind by a signal: a nameless file is filled first, then a link leads to it.
 class Stdin {
  public:
   explicit Stdin(const std::string& suffix) : file_{nameless_file()} {
     copy_stdin(file_.fd);
-    folder_ = temporary_folder();
-    path_ = *folder_ + "/stdin" + suffix;
+    link_.emplace("stdin" + suffix);
     const std::string target = "/proc/self/fd/" + std::to_string(file_.fd);
-    if (::symlink(target.c_str(), path_.c_str()) != 0) fail_system("cannot keep stdin in " + path_);
+    if (::symlink(target.c_str(), path().c_str()) != 0) fail_system("cannot keep stdin in " + path());
   }
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept { return link_->path(); }
 
  private:
   static int nameless_file() {
@@ -113,8 +148,7 @@ class Stdin {
     return fd;
   }
   Descriptor file_;
-  std::shared_ptr<const std::string> folder_;
-  std::string path_;
+  std::optional<TemporaryFile> link_;
 };
 
 }  // namespace
@@ -160,15 +194,15 @@ InputFile::InputFile(const std::string& given) : path_(given) {
 
 OutputFile::OutputFile(const std::string& given) : path_(given) {
   if (!is_stream(given)) return;
-  const auto folder = temporary_folder();
-  path_ = *folder + "/stdout" + suffix_of(given);
-  temporary_ = folder;
+  temporary_ = std::make_shared<TemporaryFile>("stdout" + suffix_of(given));
+  path_ = temporary_->path();
 }
 
 void OutputFile::send() const {
   if (!stream()) return;
   const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) fail_system("cannot read " + path_);
+  temporary_->remove();  // a reader may take its time, and what is sent needs no name
   std::array<char, 1 << 16> block;
   for (;;) {
     const ssize_t got = ::read(file.fd, block.data(), block.size());

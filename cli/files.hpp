@@ -15,6 +15,24 @@ namespace cli {
 
 bool is_stream(const std::string& path);
 
+/// A file of that name in a temporary folder of its own, which goes away with it. Another makes the file.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& name);
+  ~TemporaryFile() { remove(); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const noexcept { return path_; }
+  /// It goes now.
+  void remove() noexcept;
+
+ private:
+  std::string path_;
+  const void* file_ = nullptr;  // on the heap: a watcher of signals may be at it
+};
+/// Of the whole process, which is to end here: for watchers and handlers of signals.
+void remove_temporary_folders() noexcept;
+
 /// What a path of the command line stands for, as a path of the library; stdin is read to its end here.
 class InputFile {
  public:
@@ -33,11 +51,12 @@ class OutputFile {
   explicit OutputFile(const std::string& given);
   const std::string& path() const noexcept { return path_; }
   bool stream() const noexcept { return temporary_ != nullptr; }
+  /// Once.
   void send() const;
 
  private:
   std::string path_;
-  std::shared_ptr<const void> temporary_;
+  std::shared_ptr<TemporaryFile> temporary_;
 };
 
 /// Throws where a file to be written is one that is read, by any spelling or link of its name: a slip that would replace the user's data.

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "files.hpp"
 #include "output.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/io.hpp"
@@ -43,6 +44,7 @@ void Interrupt::watch(const sigset_t& signals) {
     stop_.request_stop();
     if (sections_ > 0) continue;
     vicinal::discard_unfinished_files();
+    remove_temporary_folders();
     print_error(vicinal::error_name(vicinal::ErrorCode::cancelled), what());
     _exit(exit_status());
   }

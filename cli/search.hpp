@@ -129,12 +129,10 @@ int run_search(Search& search, const RunFlags& flags, Context& context) {
     if (Search::queries) add_notes(run.result.stats, run.queries, flags.search.queries);
     search.finish(run.result);
   };
-  const auto write = [&] {
-    search.write(out.path(), run.result);
-    if (resumable) vicinal::discard_pieces(flags.resume);
-  };
-  if (carry_out(run.seconds, out, find, write))
-    flags.output.json ? print_run_json(search, flags, run) : print_run_text(search, flags, run);
+  const auto write = [&] { search.write(out.path(), run.result); };
+  const bool to_file = carry_out(run.seconds, out, find, write);
+  if (resumable) vicinal::discard_pieces(flags.resume);
+  if (to_file) flags.output.json ? print_run_json(search, flags, run) : print_run_text(search, flags, run);
   return 0;
 }
 

@@ -167,9 +167,10 @@ class TruthCommand {
       for (const Output& output : outputs_)
         vicinal::write_neighbors(output.path, vicinal::first_neighbors(truth_.tiers[output.tier].nearest, output.k),
                                  output.distances);
-      if (!flags_.resume.empty()) vicinal::discard_pieces(flags_.resume);
     };
-    if (carry_out(seconds_, out_, find, write)) flags_.output.json ? print_run_json(base) : print_run_text(base);
+    const bool to_file = carry_out(seconds_, out_, find, write);
+    if (!flags_.resume.empty()) vicinal::discard_pieces(flags_.resume);
+    if (to_file) flags_.output.json ? print_run_json(base) : print_run_text(base);
     return 0;
   }
 

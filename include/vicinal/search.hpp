@@ -27,6 +27,12 @@ struct Report {
 };
 Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options = {});
 
+/// As knn, of a part of a corpus, for lists that are merged with those of other parts. Rows whose distances are beyond the type may be none of the whole's
+/// nearest: a list ends before them, in place of a RangeError. Its next entry then has the id `beyond_type`, and those behind it are missing; merge skips
+/// all of them, and a merged list that is short and had such an entry is the whole's RangeError.
+inline constexpr std::int64_t beyond_type = -2;
+Neighbors knn_of_part(const Points& part, const Points& queries, const KnnOptions& options = {});
+
 /// The k nearest other rows of each row. Row i leaves out id i only: duplicates stay, at distance 0. Labels of queries
 /// are those of the corpus where none are given. Throws as knn does; k above rows - 1 is InvalidArgument unless padded.
 Neighbors knn_graph(const Points& rows, const GraphOptions& options = {});

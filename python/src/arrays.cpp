@@ -6,7 +6,9 @@
 #include <nanobind/stl/string.h>
 
 #include <bit>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "call.hpp"
 #include "collect.hpp"
@@ -156,6 +158,28 @@ nb::ndarray<nb::ro> tensor_of(nb::handle capsule, const std::string& name) {
   return tensor;
 }
 
+/// Bytes from each item of a dimension to the next. Throws where items would lie at addresses that no memory has: an exporter may say anything.
+std::vector<std::int64_t> strides_of(const nb::ndarray<nb::ro>& tensor, std::int64_t size, const std::string& name) {
+  __extension__ using wide = __int128;
+  constexpr auto most = static_cast<wide>(INT64_MAX);
+  std::vector<std::int64_t> strides(tensor.ndim());
+  wide first = reinterpret_cast<std::uintptr_t>(tensor.data()), last = first;
+  bool fits = true, empty = false;
+  for (std::size_t i = 0; i < tensor.ndim(); ++i) {
+    const auto count = static_cast<std::int64_t>(tensor.shape(i));
+    const bool counts = !__builtin_mul_overflow(tensor.stride(i), size, &strides[i]);
+    const wide reach = counts && count > 0 ? static_cast<wide>(count - 1) * strides[i] : 0;
+    (reach < 0 ? first : last) += reach;
+    fits &= counts || count <= 1;
+    empty |= count == 0;
+  }
+  if (!empty && (!fits || first < 0 || last > most))
+    throw Error(ErrorCode::invalid_argument, name + ": a tensor of shape " +
+                                                 shape_text(tensor.shape_ptr(), tensor.ndim()) +
+                                                 " has strides or an offset that no memory has");
+  return strides;
+}
+
 }  // namespace
 
 Rows Rows::from_buffer(nb::handle array, const std::string& name, bool bfloat16) {
@@ -185,8 +209,9 @@ Rows Rows::from_dlpack(nb::handle capsule, const std::string& name, std::uintptr
   const auto size = static_cast<std::int64_t>(value_size(type));
   Values values(tensor.data(), type, static_cast<std::int64_t>(tensor.shape(0)),
                 static_cast<std::int64_t>(tensor.shape(1)));
-  values.row_stride = tensor.stride(0) * size;
-  values.col_stride = tensor.stride(1) * size;
+  const std::vector<std::int64_t> strides = strides_of(tensor, size, name);
+  values.row_stride = strides[0];
+  values.col_stride = strides[1];
   values.cuda_device = rows.cuda_device_ = cuda_device_of(tensor);
   rows.name_ = name;
   rows.stream_ = stream;
@@ -306,8 +331,9 @@ ValueRows ValueRows::from_dlpack(nb::handle capsule, const std::string& name, bo
   rows.line_ = ndim == 1;
   rows.values_ = Values(tensor.data(), type, ndim == 2 ? static_cast<std::int64_t>(tensor.shape(0)) : 1,
                         static_cast<std::int64_t>(tensor.shape(ndim - 1)));
-  if (ndim == 2) rows.values_.row_stride = tensor.stride(0) * size;
-  rows.values_.col_stride = tensor.stride(ndim - 1) * size;
+  const std::vector<std::int64_t> strides = strides_of(tensor, size, name);
+  if (ndim == 2) rows.values_.row_stride = strides[0];
+  rows.values_.col_stride = strides[ndim - 1];
   rows.values_.cuda_device = cuda_device_of(tensor);
   return rows;
 }

@@ -261,6 +261,15 @@ NeighborsView view_of(const Part& part) {
 
 void bind_search(nb::module_& m) {
   m.def("knn", &knn_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+  m.def(
+      "knn_of_part",
+      [](const Rows& part, const Rows& queries, const Options& options) {
+        check_reach(options, {&part, &queries});
+        return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
+          return vicinal::knn_of_part(part.anywhere(), queries.anywhere(), options.search(progress));
+        }));
+      },
+      nb::arg("part"), nb::arg("queries"), nb::arg("options"));
   m.def("knn_into", &knn_into_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"), nb::arg("out"));
   m.def(
       "distance_type",

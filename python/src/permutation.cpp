@@ -64,7 +64,29 @@ nb::tuple plan_to_python(const PermutationPlan& plan) {
                         plan.budget_bytes, plan.prepared_bytes, plan.text());
 }
 
-/// A callable (query, objects) -> distances of Python, called with the GIL. An exception is kept while the search winds up.
+/// What a callable raised, on its way through the library, to which it is a cancellation. Nothing else keeps it: it holds the frames of the call.
+class DistanceRaised : public Error {
+ public:
+  explicit DistanceRaised(nb::python_error&& error)
+      : Error(ErrorCode::cancelled, "the distance raised an exception"),
+        error_(std::make_shared<nb::python_error>(std::move(error))) {}
+  [[noreturn]] void rethrow() const { throw nb::python_error(*error_); }
+
+ private:
+  std::shared_ptr<nb::python_error> error_;
+};
+
+/// The same as without_gil, for work that may call such a callable.
+template <class Work>
+auto with_distances(nb::handle progress, const Work& work) {
+  try {
+    return without_gil(progress, work);
+  } catch (const DistanceRaised& raised) {
+    raised.rethrow();
+  }
+}
+
+/// A callable (query, objects) -> distances of Python, called with the GIL.
 class CallableDistance {
  public:
   explicit CallableDistance(nb::object function) : function_(std::make_shared<Held>(std::move(function))) {}
@@ -78,23 +100,9 @@ class CallableDistance {
         nb::object found = call_python(held->function, nb::make_tuple(query, numbers));
         for (std::int64_t i = 0; i < count; ++i) distances[i] = nb::cast<double>(found[i]);
       } catch (nb::python_error& error) {
-        held->error.emplace(std::move(error));
-        throw Error(ErrorCode::cancelled, "the distance raised an exception");
+        throw DistanceRaised(std::move(error));
       }
     };
-  }
-  template <class Work>
-  auto run(nb::handle progress, const Work& work) const {
-    try {
-      return without_gil(progress, work);
-    } catch (const Error&) {
-      if (function_->error) {
-        nb::python_error error = std::move(*function_->error);
-        function_->error.reset();
-        throw error;
-      }
-      throw;
-    }
   }
 
   int traverse(visitproc visit, void* arg) const {
@@ -111,7 +119,6 @@ class CallableDistance {
       function.reset();
     }
     nb::object function;
-    std::optional<nb::python_error> error;
   };
   std::shared_ptr<Held> function_;
 };
@@ -130,7 +137,7 @@ class HeldIndex {
           return PermutationIndex(texts.view(), wanted);
         })) {}
   HeldIndex(std::int64_t count, const CallableDistance& between, const Options& options, PermutationOptions wanted)
-      : between_(between), index_(between.run(options.progress, [&](const Progress& progress) {
+      : between_(between), index_(with_distances(options.progress, [&](const Progress& progress) {
           wanted.progress = progress;
           return PermutationIndex(count, between.distance(), wanted);
         })) {}
@@ -166,7 +173,7 @@ class HeldIndex {
   nb::tuple knn_own(std::int64_t queries, nb::object function, const Options& options, std::optional<double> recall,
                     std::optional<double> fraction, bool exact, const std::string& tune_on) const {
     const CallableDistance distance(std::move(function));
-    const PermutationNeighbors found = distance.run(options.progress, [&](const Progress& progress) {
+    const PermutationNeighbors found = with_distances(options.progress, [&](const Progress& progress) {
       return index_.knn(queries, distance.distance(),
                         index_search(options, recall, fraction, exact, tune_on, 0, progress));
     });
@@ -176,14 +183,14 @@ class HeldIndex {
                       std::optional<double> recall, std::optional<double> fraction, bool exact,
                       const std::string& tune_on, std::int64_t max_results) const {
     const CallableDistance distance(std::move(function));
-    const PermutationRange found = distance.run(options.progress, [&](const Progress& progress) {
+    const PermutationRange found = with_distances(options.progress, [&](const Progress& progress) {
       return index_.range(queries, distance.distance(), radius,
                           index_search(options, recall, fraction, exact, tune_on, max_results, progress));
     });
     return nb::make_tuple(csr_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
   nb::tuple tune(const Options& options, std::optional<double> recall, std::optional<double> fraction) const {
-    const PermutationTuning tuned = without_gil(options.progress, [&](const Progress& progress) {
+    const PermutationTuning tuned = with_distances(options.progress, [&](const Progress& progress) {
       return index_.tune(index_search(options, recall, fraction, false, "auto", 0, progress));
     });
     return nb::make_tuple(tuned.k, tuned.target, tuned.fraction, recall_to_python(tuned.recall), tuned.index_seconds,

@@ -29,9 +29,10 @@ _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 class Tensor:
-    """Exports `array` (any two-byte type may stand for bfloat16) and counts how often it was given back."""
+    """Exports `array` (any two-byte type may stand for bfloat16) and counts how often it was given back. strides, in elements, and offset, in bytes, may lie."""
 
-    def __init__(self, array, code, bits=None, device=(CPU, 0), dense=False):
+    def __init__(self, array, code, bits=None, device=(CPU, 0), dense=False, strides=None, offset=0):
+        self.strides, self.offset = strides, offset
         self.array, self.device, self.released = array, device, 0
         self.code, self.bits, self.dense = code, bits or 8 * array.itemsize, dense
         self.keep = []
@@ -43,9 +44,9 @@ class Tensor:
         array = self.array
         extents = ctypes.c_int64 * array.ndim
         shape = extents(*array.shape)
-        strides = extents(*[stride // array.itemsize for stride in array.strides])
+        strides = extents(*getattr(self, "strides", None) or [stride // array.itemsize for stride in array.strides])
         tensor = _Tensor(array.ctypes.data, *self.device, array.ndim, self.code, self.bits, 1, shape,
-                         None if self.dense else strides, 0)  # fmt: skip
+                         None if self.dense else strides, getattr(self, "offset", 0))  # fmt: skip
 
         def release(_):
             self.released += 1

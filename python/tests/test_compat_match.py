@@ -1,5 +1,10 @@
 """The matchers of vicinal.compat beside OpenCV, kornia and hloc's rule; what is not installed is not run."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -275,6 +280,100 @@ class TestHloc:
         hloc.match_from_paths(conf, tmp_path / "pairs.txt", out, tmp_path / "features.h5", overwrite=True)
         with h5py.File(out) as file:
             assert not (file["two.jpg/four.jpg/matches0"][()] == 7).all()
+
+    @pytest.fixture
+    def files(self, rng, tmp_path):
+        """Arguments of a call for twelve pairs, and what it finds by conf."""
+        h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
+        with h5py.File(tmp_path / "features.h5", "w") as file:
+            for number in range(6):
+                file.create_group(f"{number}.jpg")["descriptors"] = rng.standard_normal((16, 200)).astype(np.float32)
+        names = [f"{first}.jpg {second}.jpg\n" for first in range(6) for second in range(first)][:12]
+        (tmp_path / "pairs.txt").write_text("".join(names))
+
+        def read(path):
+            with h5py.File(path) as file:
+                return {f"{a}/{b}/{kind}": file[a][b][kind][()].tobytes() for a in file for b in file[a] for kind in file[a][b]}
+
+        def found(conf, path):
+            hloc.match_from_paths(conf, tmp_path / "pairs.txt", tmp_path / path, tmp_path / "features.h5")
+            return read(tmp_path / path)
+
+        return [tmp_path / "pairs.txt", tmp_path / "matches.h5", tmp_path / "features.h5"], read, found
+
+    def stopped(self, monkeypatch, conf, files, after, **options):
+        """The call is left when so many pairs are matched, of which four make a file."""
+        calls, match = iter(range(100)), hloc.NearestNeighbor.match
+
+        def some(self, *rows):
+            if next(calls) == after:
+                raise KeyboardInterrupt
+            return match(self, *rows)
+
+        with monkeypatch.context() as changed:
+            changed.setattr(hloc.NearestNeighbor, "match", some)
+            with pytest.raises(KeyboardInterrupt):
+                hloc.match_from_paths(conf, *files, **options)
+
+    @pytest.mark.parametrize("after", [0, 3, 6, 11])
+    def test_the_same_call_goes_on(self, files, monkeypatch, after):
+        paths, read, found = files
+        monkeypatch.setattr(hloc, "_FLUSHED", 4)
+        want = found({}, "want.h5")
+        assert len(want) == 24
+        self.stopped(monkeypatch, {}, paths, after)
+        calls, match = [], hloc.NearestNeighbor.match
+        monkeypatch.setattr(hloc.NearestNeighbor, "match", lambda self, *rows: calls.append(0) or match(self, *rows))
+        hloc.match_from_paths({}, *paths)
+        assert read(paths[1]) == want and len(calls) == 12 - after // 4 * 4
+        assert sorted(path.name for path in paths[1].parent.iterdir()) == ["features.h5", "matches.h5", "pairs.txt", "want.h5"]
+
+    def test_a_call_goes_on_after_kills(self, files, tmp_path):
+        paths, read, found = files
+        want = found({}, "want.h5")
+        code = f"""if True:
+            import os, signal, sys
+            from vicinal.compat import hloc
+            hloc._FLUSHED, match, left = 1, hloc.NearestNeighbor.match, [int(sys.argv[1])]
+            def some(self, *rows):
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return match(self, *rows)
+            hloc.NearestNeighbor.match = some
+            hloc.match_from_paths({{}}, *{[str(path) for path in paths]})
+        """
+        statuses = [subprocess.run([sys.executable, "-c", code, count], capture_output=True).returncode for count in ("5", "1", "100")]
+        assert statuses == [-signal.SIGKILL, -signal.SIGKILL, 0] and read(paths[1]) == want
+
+    def test_pairs_of_another_matching_are_not_taken(self, files, monkeypatch):
+        paths, read, found = files
+        monkeypatch.setattr(hloc, "_FLUSHED", 4)
+        one, other = {"do_mutual_check": False}, {"ratio_threshold": 0.99}
+        want = found(other, "want.h5")
+        assert found(one, "one.h5") != want
+        self.stopped(monkeypatch, one, paths, 6)
+        with pytest.raises(vicinal.errors.InvalidArgument, match="matches.h5.part has pairs of another matching"):
+            hloc.match_from_paths(other, *paths)
+        hloc.match_from_paths(other, *paths, overwrite=True)
+        assert read(paths[1]) == want
+        self.stopped(monkeypatch, one, paths, 6, overwrite=True)
+        (paths[1].parent / "matches.h5.part/whole").write_bytes(paths[1].read_bytes()[:1000])  # the last step, which was killed
+        hloc.match_from_paths(one, *paths, overwrite=True)
+        assert read(paths[1]) == found(one, "one.h5")
+        self.stopped(monkeypatch, one, [paths[0], paths[1].with_name("new.h5"), paths[2]], 6)
+        os.utime(paths[2], (1, 1))
+        with pytest.raises(vicinal.errors.InvalidArgument, match="of another matching"):
+            found(one, "new.h5")
+
+    def test_overwrite_keeps_what_is_not_asked_for(self, files):
+        paths, read, found = files
+        want = found({}, "matches.h5")
+        paths[0].write_text("1.jpg 0.jpg\n")
+        hloc.match_from_paths({"do_mutual_check": False}, *paths, overwrite=True)
+        now = read(paths[1])
+        assert {name for name in want if now[name] != want[name]} <= {"1.jpg/0.jpg/matches0", "1.jpg/0.jpg/matching_scores0"} and now != want
+        assert now.keys() == want.keys()
 
     def test_refused(self, rows, tmp_path):
         for conf, named in (({"ratio": 0.8}, "'ratio'; it takes ratio_threshold"), ({"ratio_threshold": "x"}, "ratio_threshold")):

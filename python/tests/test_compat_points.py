@@ -37,6 +37,11 @@ def test_knn_points_of_lists_and_empty_clouds(rng):
         np.testing.assert_array_equal(mine, other)
     empty = pytorch3d.knn_points(a, b[:, :0], K=2, return_nn=True)
     assert empty.knn.shape == (2, 5, 2, 3) and not any(values.any() for values in empty)
+    for lengths in ([1, 6], [-1, 2]):
+        with pytest.raises(vicinal.InvalidArgument, match=f"lengths2: cloud {lengths[0] == 1:d} has {lengths[lengths[0] == 1]} points, of 5"):
+            pytorch3d.knn_points(np.zeros((2, 3, 4)), np.zeros((2, 5, 4)), lengths2=np.array(lengths))
+    with pytest.raises(TypeError, match="lengths1: expected integers, got dtype float64"):
+        pytorch3d.knn_points(np.zeros((2, 3, 4)), np.zeros((2, 5, 4)), lengths1=np.array([1.0, 2]))
     with pytest.raises(vicinal.InvalidArgument, match=r"lengths2 has shape \(1,\), there are 2 clouds"):
         pytorch3d.knn_points(a, b, [5, 2], [4])
 

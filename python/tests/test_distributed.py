@@ -1,9 +1,7 @@
 """Searches in parts without any engine: every cut and every tree of merges has the bits of one search."""
 
-import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +145,66 @@ def test_types_of_both_sides_are_taken_as_a_local_call_takes_them(left, right, r
         assert distributed.plan(files, queries, 5).distance_type == told.distance_type
 
 
+def test_distances_beyond_their_type_are_the_error_of_the_whole_alone(rng, monkeypatch):
+    """Two rows are beyond float32 from the first queries; from the last query all rows are."""
+    corpus = np.array([[0, 0], [1, 0], [2, 0], [3e30, 0], [1e18, 0], [2e30, 0]], np.float32)
+    queries = np.array([[0, 0], [1e18, 0], [5e29, 0]], np.float32)
+
+    def found(asked, k, count, **options):
+        lists = [distributed.local(part, asked, first, k, "sqeuclidean", **options) for first, part in cut(corpus, count, rng)]
+        while len(lists) > 2:
+            lists = [distributed.merge(lists[:2], k, "sqeuclidean", partial=True), *lists[2:]]
+        return distributed.merge(lists, k, "sqeuclidean", pad=bool(options))
+
+    for count in (2, 3, 6):
+        for k, more in ((1, {}), (2, {}), (4, {}), (2, dict(eligible=range(2, 6)))):
+            got = found(queries[:2], k, count, **more)
+            assert equal(got, vicinal.knn(corpus, queries[:2], k, "sqeuclidean", **more)) and got.certificate.all()
+        for asked, k, more in ((queries[:2], 5, {}), (queries, 1, {}), (queries[:2], 4, dict(eligible=range(2, 6)))):
+            with pytest.raises(vicinal.RangeError, match="exceeds"):
+                vicinal.knn(corpus, asked, k, "sqeuclidean", **more)
+            with pytest.raises(vicinal.RangeError, match="sqeuclidean of its . nearest exceeds float32; use euclidean"):
+                found(asked, k, count, **more)
+    with pytest.raises(vicinal.RangeError):  # a product beyond the type is the nearest there is
+        distributed.local(np.array([[3e30, 0]], np.float32), queries[1:], 0, 1, "inner_product")
+    with pytest.raises(vicinal.RangeError):
+        distributed.local(np.array([[1e200, 0]]), np.array([[1.0, 0]]), 0, 1, "cosine")
+    graph = [distributed.local(part, corpus[:3], first, 1, "sqeuclidean", exclude_self=True) for first, part in cut(corpus, 3, rng)]
+    assert distributed.merge(graph, 1, "sqeuclidean", pad=False).ids.tolist() == [[1], [0], [1]]
+
+
+def test_integers_of_one_piece_stay_exact_or_are_refused(tmp_path):
+    """Beside float32 they become float64, which holds no 2^53 + 1."""
+    floats, query = np.array([[5, 0]], np.float32), np.array([[2.0**53, 0]])
+    for kind, value in (("i8", 2**53 + 1), ("u8", 2**63 + 1), ("i8", 2**53 + 2)):
+        integers = np.array([[1, 2], [value, 0]], kind)
+        np.save(tmp_path / "integers.npy", integers)
+        np.save(tmp_path / "floats.npy", floats)
+        files = distributed.described([tmp_path / "floats.npy", tmp_path / "integers.npy"])
+        for part in ([floats, integers], [distributed.RowSlice(file, 0, file.rows) for file in files]):
+            if value % 2 == 0:
+                assert distributed.local(part, query, 0, 1).distances.tolist() == [[2.0]]
+                continue
+            with pytest.raises(vicinal.InvalidValue, match=f"corpus row 12.*column 0 is {value}: integers beyond 2.53"):
+                distributed.local(part, query, 10, 1)
+            with pytest.raises(vicinal.InvalidValue, match=f"query row 2.*column 0 is {value}: integers beyond 2.53"):
+                distributed.local(query, part, 0, 1)
+    with pytest.raises(vicinal.InvalidValue, match="corpus row 1, column 0"):
+        distributed.local([np.array([[3]]), np.array([[2**53 + 1]], np.uint64)], np.zeros((1, 1)), 0, 1)
+
+
+def test_carried_integers_of_both_kinds_stay_exact(rng):
+    corpus = whole_numbers(rng, 4)
+    lists = [distributed.local(corpus[:2], corpus, 0, 2), distributed.local(corpus[2:], corpus, 2, 2)]
+    names = np.array([2**60 + 1, 2**60 + 3], np.int64), np.array([2**60 + 5, 2**60 + 7], np.uint64)
+    found = distributed.merge(lists, 4)
+    carried = [distributed.carry(one, own, first) for one, own, first in zip(lists, names, (0, 2))]
+    assert (distributed.merge_carried(lists, carried, found) == 2**60 + 1 + 2 * found.ids).all()
+    carried[1] = carried[1] + np.uint64(2**63)
+    with pytest.raises(vicinal.InvalidArgument, match="does not fit int64"):
+        distributed.merge_carried(lists, carried, found)
+
+
 def test_what_lists_carry_follows_the_merges(rng):
     corpus, queries = whole_numbers(rng, 300), whole_numbers(rng, 25)
     names = rng.permutation(10**12 + np.arange(300))
@@ -174,6 +232,17 @@ def test_verify_of_a_block_knows_the_named_rows_alone(rng):
     assert equal(found.truth, truth)
     both = distributed.joined_verdict([found, found], [0, 20], truth)
     assert both.rows == 40 and both.wrong == 2 * wanted.wrong and both.faults[-1].row == wanted.faults[-1].row + 20
+
+
+@pytest.mark.parametrize("eligible", [[], np.zeros(6, bool), None])
+def test_verify_where_nothing_may_answer(eligible):
+    corpus, queries = np.arange(12.0).reshape(6, 2), np.ones((2, 2))
+    truth = vicinal.knn(corpus, queries, 2, eligible=[], pad=True)
+    for claimed in (truth.ids, np.array([[-1, 7], [6, 9]])):
+        wanted = vicinal.verify(corpus, queries, claimed, eligible=[])
+        parts = [distributed.gathered(part, 10 + first, truth.ids, claimed) for first, part in ((0, corpus[:3]), (3, corpus[3:]))]
+        found = distributed.verify_block(queries, truth, (None, np.where(claimed < 0, claimed, claimed + 10)), parts, first_id=10, eligible=eligible)
+        assert (found.correct, found.wrong, found.recall) == (wanted.correct, wanted.wrong, wanted.recall) and (found.truth.ids == -1).all()
 
 
 def test_plan_fits_what_a_worker_has():
@@ -210,108 +279,6 @@ def test_tree_and_pieces():
     assert distributed.tree(1) == []
     assert distributed.tree(3, 2) == [[[0, 1], [2]], [[0, 1]]]
     assert distributed.pieces([3, 0, 4], 2, 5) == [(0, 2, 3), (2, 0, 2)]
-
-
-def written(path, rows):
-    kind = path.suffix
-    if kind == ".npy":
-        np.save(path, rows)
-    elif kind in (".fbin", ".u8bin"):
-        path.write_bytes(np.array(rows.shape, "<u4").tobytes() + rows.tobytes())
-    elif kind == ".fvecs":
-        path.write_bytes(b"".join(np.array([rows.shape[1]], "<i4").tobytes() + row.tobytes() for row in rows))
-    elif kind == ".bvecs":
-        path.write_bytes(b"".join(np.array([rows.shape[1]], "<i4").tobytes() + row.tobytes() for row in rows))
-    elif kind == ".vicinal":
-        vicinal.Corpus(rows).save(path)
-    elif kind == ".csv":
-        np.savetxt(path, rows, delimiter=",")
-    elif kind == ".hdf5":
-        h5py = pytest.importorskip("h5py")
-        with h5py.File(path, "w") as file:
-            file["train"] = rows
-    elif kind == ".parquet":
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        lists = arrow.FixedSizeListArray.from_arrays(arrow.array(rows.ravel()), rows.shape[1])
-        parquet.write_table(arrow.table({"id": np.arange(len(rows)), "vector": lists}), path, row_group_size=7)
-    return f"{path}:train" if kind == ".hdf5" else path
-
-
-@pytest.mark.parametrize("kind", ["npy", "fbin", "u8bin", "fvecs", "bvecs", "vicinal", "csv", "hdf5", "parquet"])
-def test_files_are_opened_by_their_slices(kind, rng, tmp_path):
-    rows = rng.integers(0, 200, (30, 5)).astype(np.uint8 if kind in ("u8bin", "bvecs") else np.float64 if kind == "csv" else np.float32)
-    target = written(tmp_path / f"rows.{kind}", rows)
-    if kind == "csv" and not (Path(vicinal.__file__).parent / "bin" / "vicinal").exists():
-        pytest.skip("the package has no command")
-    file = distributed.describe(target)
-    assert file.shape == (30, 5) and np.dtype(file.dtype) == rows.dtype
-    for first, last in ((0, 30), (4, 19), (29, 30), (7, 7)):
-        assert (file.read(first, last) == rows[first:last]).all()
-    piece = pickle.loads(pickle.dumps(distributed.RowSlice(file, 3, 20)))
-    assert (distributed.rows([piece, rows[:2]]) == np.concatenate([rows[3:20], rows[:2]])).all()
-    assert equal(distributed.local(piece, rows[:4], 3, 2), vicinal.knn(rows[3:20], rows[:4], 2, first_id=3))
-
-
-def test_files_that_are_none(tmp_path):
-    (tmp_path / "short.fbin").write_bytes(np.array([1000, 8], "<u4").tobytes())
-    (tmp_path / "odd.fvecs").write_bytes(b"\x04\0\0\0abc")
-    (tmp_path / "no.vicinal").write_bytes(b"x" * 400)
-    np.save(tmp_path / "flat.npy", np.zeros(3))
-    for name in ("short.fbin", "odd.fvecs", "no.vicinal", "flat.npy"):
-        with pytest.raises(vicinal.FormatError, match=name):
-            distributed.describe(tmp_path / name)
-    (tmp_path / "long.fbin").write_bytes(np.array([1, 2], "<u4").tobytes() + bytes(20))
-    said = r"long.fbin: n=1 and d=2 of float32 needs 16 bytes, the file has 28; a header of 64-bit counts: n="
-    with pytest.raises(vicinal.FormatError, match=said):
-        distributed.describe(tmp_path / "long.fbin")
-    for name in ("empty.npy", "empty.fvecs", "empty.u8bin", "empty.vicinal"):
-        (tmp_path / name).touch()
-        with pytest.raises(vicinal.FormatError, match=name):
-            distributed.describe(tmp_path / name)
-    with pytest.raises(vicinal.IoError) as refused:
-        distributed.describe(tmp_path / "gone.npy")
-    assert refused.value.errno == 2
-    with pytest.raises(vicinal.Unsupported, match=r"known are \.npy"):
-        distributed.describe(tmp_path / "x.pdf")
-
-
-def test_counts_of_64_bits(tmp_path):
-    rows = np.arange(12, dtype="<f4").reshape(4, 3)
-    (tmp_path / "x.fbin").write_bytes(np.array([4, 3], "<u8").tobytes() + rows.tobytes())
-    (tmp_path / "x.hbin").write_bytes(np.array([4, 3], "<u4").tobytes() + rows.astype("<f2").tobytes())
-    for name in ("x.fbin", "x.hbin"):
-        file = distributed.describe(tmp_path / name)
-        assert file.shape == (4, 3) and (file.read(1, 3) == rows[1:3]).all()
-
-
-def test_rows_of_other_widths_in_one_file(tmp_path):
-    """Of such a length that the first row's width fits it: who reads the row notices."""
-    rows = [np.zeros(4, "<f4"), np.zeros(3, "<f4"), np.zeros(5, "<f4")]
-    (tmp_path / "x.fvecs").write_bytes(b"".join(np.array([len(row)], "<i4").tobytes() + row.tobytes() for row in rows))
-    file = distributed.describe(tmp_path / "x.fvecs")
-    assert file.read(0, 1).shape == (1, 4)
-    with pytest.raises(vicinal.FormatError, match=r"x.fvecs: row 1 has d=3, expected 4"):
-        file.read()
-
-
-def test_datasets_that_are_no_rows(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["flat"], file["nothing"] = np.zeros(3), h5py.Empty("f4")
-        file.create_group("group")
-    for name in ("flat", "nothing", "group"):
-        with pytest.raises(vicinal.FormatError, match=f"rows have 2 dimensions, '{name}' is"):
-            distributed.describe(f"{tmp_path}/x.h5:{name}")
-    (tmp_path / "bad.h5").write_bytes(b"x" * 100)
-    with pytest.raises(vicinal.FormatError, match="bad.h5"):
-        distributed.describe(f"{tmp_path}/bad.h5:rows")
-
-
-def test_a_parquet_file_that_is_none(tmp_path):
-    pytest.importorskip("pyarrow.parquet")
-    (tmp_path / "x.parquet").write_bytes(b"x" * 100)
-    with pytest.raises(vicinal.FormatError, match="x.parquet"):
-        distributed.describe(tmp_path / "x.parquet")
 
 
 def test_an_error_names_file_and_row(rng, tmp_path):

@@ -149,6 +149,23 @@ def test_lists_of_integers():
         vicinal.knn([[1, 2]], [[1, 2**53 + 1]], 1)
 
 
+@pytest.mark.parametrize("other", [0.5, np.float32(1), -1])
+def test_lists_of_integers_and_other_numbers(other):
+    """NumPy makes float64 of them, and rounds."""
+    least = 2**63 if other == -1 else 2**53
+    for value in (least, least + 1):
+        rows = [[0, other], [value, other]]
+        for x in (rows, tuple(map(tuple, rows))):
+            if value % 2 == 0:
+                assert vicinal.knn(x, [[value, other]], 1).distances.tolist() == [[0]]
+                continue
+            with pytest.raises(vicinal.InvalidValue, match=f"query row 1, column 0 is {value}: integers beyond"):
+                vicinal.knn([[1.0, 2.0]], x, 1)
+    arrays = [np.array([2**53 + 1, 0]), np.array([1, 0], np.float32)]
+    with pytest.raises(vicinal.InvalidValue, match="corpus row 0, column 0 is 9007199254740993"):
+        vicinal.knn(arrays, [[1, 2]], 1)
+
+
 def test_a_conversion_takes_one_copy():
     """Twice the result, or the source in another type besides, would not fit."""
     code = """

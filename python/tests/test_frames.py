@@ -125,6 +125,7 @@ def test_a_column_of_arrays(make):
     ([["a", "b"], ["c", "d"]], TypeError, "column 'v', row 0 holds str"),
     ([[[1]], [[2]]], vicinal.InvalidArgument, "column 'v', row 0 has 2 dimensions"),
     ([[0.5, 1], [1, 2**53 + 1]], vicinal.InvalidValue, "column 'v', row 1, element 1 is 9007199254740993"),
+    ([[0.5, 1], [0.5, 2**53 + 1]], vicinal.InvalidValue, "column 'v', row 1, element 1 is 9007199254740993"),
 ])  # fmt: skip
 def test_a_column_of_arrays_that_do_not_fit(items, kind, said):
     column = pandas.Series(items, name="v")

@@ -202,39 +202,6 @@ def test_arrow_columns_of_tensors(small):
         vicinal.knn(arrow.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((3, 2, 2))), np.zeros((1, 4)), 1)
 
 
-def test_hdf5_datasets(small, tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
-    corpus, queries = small
-    expected = vicinal.knn(corpus, queries, 5)
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        whole = file.create_dataset("whole", data=corpus)
-        chunked = file.create_dataset("chunked", data=corpus, chunks=(7, 37), compression="gzip")
-        for dataset, copied in ((whole, 0), (chunked, corpus.nbytes)):
-            result = vicinal.knn(dataset, queries, 5)
-            assert oracle.same_bits(result.ids, expected.ids) and result.stats.copied_bytes == copied
-    with h5py.File(tmp_path / "x.h5") as file:
-        prepared = vicinal.Corpus(file["whole"])
-    assert oracle.same_bits(prepared.knn(queries, 5).ids, expected.ids)  # the map outlives the file object
-    h5py.File(tmp_path / "x.h5", "r+").close()  # and keeps no lock
-
-
-def test_hdf5_datasets_are_read_from_the_open_file(small, tmp_path, monkeypatch):
-    """By its name another file could be read: after chdir, or when the file was replaced."""
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
-    corpus, queries = small
-    for folder, rows in (("here", corpus), ("there", -corpus)):
-        (tmp_path / folder).mkdir()
-        with h5py.File(tmp_path / folder / "x.h5", "w") as file:
-            file["rows"] = rows
-    expected = vicinal.knn(corpus, queries, 5)
-    monkeypatch.chdir(tmp_path / "here")
-    with h5py.File("x.h5") as file:
-        for change in (monkeypatch.chdir, lambda there: (there / "x.h5").replace(tmp_path / "here/x.h5")):
-            change(tmp_path / "there")
-            result = vicinal.knn(file["rows"], queries, 5)
-            assert oracle.same_bits(result.distances, expected.distances) and result.stats.copied_bytes == 0
-
-
 def test_sparse_rows_are_refused(small):
     sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed: not run")
     with pytest.raises(TypeError, match=r"corpus: sparse rows are not supported; x.toarray\(\)"):
@@ -299,6 +266,16 @@ def test_dlpack_is_seen_in_place_and_kept(small, dense):
 def test_dlpack_types_that_are_refused(code, bits, kind, message):
     with pytest.raises(kind, match=message):
         vicinal.knn(dlpack.Tensor(np.zeros((3, 2)), code, bits), np.zeros((1, 2)), 1)
+
+
+@pytest.mark.parametrize("how", [dict(strides=(2**62, 1)), dict(strides=(2, -(2**62))), dict(strides=(2**60, 1)), dict(offset=2**63)])
+def test_tensors_at_impossible_addresses(how):
+    x = np.zeros((9, 2), np.float32)
+    for call in (lambda x: vicinal.knn(x, np.zeros((1, 2)), 1), lambda x: vicinal.select_k(x, 1)):
+        with pytest.raises(vicinal.InvalidArgument, match=r"a tensor of shape \(9, 2\) has strides or an offset that no memory has"):
+            call(dlpack.Tensor(x, dlpack.FLOAT, **how))
+    one = dlpack.Tensor(x[:1], dlpack.FLOAT, strides=(2**62, 1))  # by which nothing is reached
+    assert vicinal.knn(one, x[:1], 1).ids.tolist() == [[0]]
 
 
 def test_dlpack_on_another_device():

@@ -1,7 +1,10 @@
 """The permutation index from Python: what searches return, that exact ones are the exact search, files, bad input."""
 
 import doctest
+import gc
+import signal
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -210,6 +213,45 @@ def test_a_callable(data):
         vicinal.PermutationIndex(list(base[:20]), lambda a, b: float("nan"), 4)
     with pytest.raises(vicinal.Unsupported):
         index.save("/tmp/never.vicinal")
+
+
+OWN_CALLS = {
+    "exact": lambda index, q: index.knn(q, 3, exact=True),
+    "fraction": lambda index, q: index.knn(q, 3, fraction=0.1),
+    "objects": lambda index, q: index.knn(q, 3, recall=0.9, tune_on="objects"),
+    "queries": lambda index, q: index.knn(q, 3, recall=0.9, tune_on="queries"),
+    "range": lambda index, q: index.range(q, 0.1, exact=True),
+    "tune": lambda index, q: index.tune(3),
+}
+
+
+@pytest.mark.parametrize("name", OWN_CALLS)
+def test_what_a_callable_raises_later_goes_on_and_nothing_keeps_it(name):
+    """A search for a recall and tune measure left-out objects, by the distance that the index was made with."""
+
+    class Distance:
+        error = None
+
+        def __call__(self, a, b):
+            if isinstance(self.error, signal.Signals):
+                signal.raise_signal(self.error)
+            elif self.error is not None:
+                raise self.error
+            return abs(a - b)
+
+    distance = Distance()
+    index = vicinal.PermutationIndex([float(i * i % 97) for i in range(60)], distance, 8)
+    for error, kind in ((ZeroDivisionError("mine"), ZeroDivisionError), (signal.SIGINT, KeyboardInterrupt)):
+        distance.error = error
+        with pytest.raises(kind, match="mine" if kind is ZeroDivisionError else None) as caught:
+            OWN_CALLS[name](index, [1.0, 5.0])
+        assert kind is KeyboardInterrupt or caught.value is error
+    distance.error = None
+    OWN_CALLS[name](index, [1.0, 5.0])
+    kept = weakref.ref(distance)
+    del distance, index, error, caught
+    gc.collect()
+    assert kept() is None
 
 
 @pytest.mark.parametrize("form", ["ranks", "components"])

@@ -103,6 +103,15 @@ def test_large_ids_stay_exact_and_none_may_be_missing(tables):
         vr.knn(dataset(corpus, id=gap).repartition(4), dataset(queries), 3, id_column="id")
 
 
+def test_integers_of_blocks_of_several_types_stay_exact(tables):
+    corpus, queries, _, _, _ = tables
+    signed, unsigned = dataset(corpus[:1_500], id=2**60 + np.arange(1_500)), dataset(corpus[1_500:], id=2**60 + np.arange(1_500, 3_000).astype(np.uint64))
+    table = table_of(vr.knn(signed.union(unsigned), dataset(queries), 3, id_column="id"))
+    assert (lists(table, "ids", np.int64) == 2**60 + vicinal.knn(corpus, queries, 3).ids).all()
+    with pytest.raises(vicinal.InvalidValue, match="corpus row 1, column 0 is 9007199254740993"):
+        vr.Knn([corpus[:1], np.full((1, 8), 2**53 + 1)], 1)
+
+
 def test_no_queries_and_no_rows(tables):
     corpus, queries, ids, _, _ = tables
     for by in ({}, dict(id_column="id", query_id_column="id")):

@@ -65,6 +65,18 @@ def test_update(rows):
          vicinal.knn(rows, queries, 5))
 
 
+def test_updates_of_nothing(rows):
+    """No queries, of whose lists none lacks rows; and no deleted rows, as a list of no type."""
+    lists, queries = vicinal.knn(rows[:3], rows[:2], 3), rows[:2]
+    assert vicinal.update_ground_truth(lists, rows[:3], queries, deleted=[]).ids.tolist() == lists.ids.tolist()
+    none = vicinal.knn(rows[:3], rows[:0], 3)
+    assert vicinal.update_ground_truth(none, rows[:3], rows[:0], deleted=[0]).ids.shape == (0, 3)
+    assert vicinal.knn(rows[:3], rows[:0], 3, eligible=[1, 2]).ids.shape == (0, 3)
+    for count, k in ((0, 4), (2, 3)):
+        with pytest.raises(vicinal.InvalidArgument, match=f"k={k} exceeds the"):
+            vicinal.update_ground_truth(vicinal.knn(rows[:3], rows[:count], 4, pad=True), rows[:3], rows[:count], k, deleted=[0])
+
+
 def test_refusals(rows):
     queries = rows[:3]
     lists = vicinal.knn(rows, queries, 4)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._distributed_plan import pieces
-from ._inputs import common_type, refuse_masked
+from ._inputs import array_of, common_type, refuse_masked
 from ._row_files import RowFile, RowSlice, describe
 from .errors import InvalidArgument, MemoryBudget
 
@@ -149,7 +149,7 @@ def _in_memory(x: Any, name: str) -> np.ndarray:
     from . import _frames, _tables
 
     table = _frames.array(x, name) or _tables.array(x, name)
-    array = table[0] if table is not None else np.asarray(x)
+    array = table[0] if table is not None else array_of(x, name)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: expected rows of numbers, got {type(x).__name__} of dtype {array.dtype.name}")
     return array

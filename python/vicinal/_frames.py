@@ -6,6 +6,7 @@ name of its column. A frame of one block of numbers is seen in place.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -63,16 +64,31 @@ def _gathered(labels: Any, columns: Any, count: int, name: str) -> tuple[np.ndar
     for at, (label, column) in enumerate(zip(labels, numbers)):
         table[:, at] = column
         if column.dtype.kind in "iu" and column.dtype.itemsize == 8 and kind.kind == "f":
-            _check_exact(table[:, at], column, f"{name}: column {label!r}")
+            check_exact(table[:, at], column, f"{name}: column {label!r}")
     return table, table.nbytes
 
 
-def _check_exact(floats: np.ndarray, integers: np.ndarray, where: str, what: str = "row") -> None:
-    """64-bit integers as float64: those beyond 2^53 are compared as Python's own. what: each of them is in the message."""
-    for row in np.flatnonzero(np.abs(floats) >= 2.0**53).tolist():
-        if int(floats[row]) != int(integers[row]):
-            raise InvalidValue(f"{where}, {what} {row} is {integers[row]}: integers beyond 2^53 have no exact float64; "
+def check_exact(floats: np.ndarray, given: Any, where: str, what: str = "row") -> None:
+    """64-bit integers as float64: those beyond 2^53 are compared as Python's own. given: may hold floats too. what: each of them is in the message."""
+    for row in np.flatnonzero(_beyond(floats)).tolist():
+        try:
+            exact = operator.index(given[row]) == int(floats[row])
+        except TypeError:  # no integer
+            continue
+        if not exact:
+            raise InvalidValue(f"{where}, {what} {row} is {given[row]}: integers beyond 2^53 have no exact float64; "
                                "subtract an offset, or scale them down")  # fmt: skip
+
+
+def check_exact_rows(floats: np.ndarray, given: Any, name: str, first: int = 0) -> None:
+    """The same of a table of float64, whose row 0 is row `first` of what the message is about. given: the table as it was, or lists of rows."""
+    for row in np.flatnonzero(_beyond(floats).any(axis=1)).tolist():
+        check_exact(floats[row], np.asarray(given[row], object), f"{name} row {first + row}", "column")
+
+
+def _beyond(floats: np.ndarray) -> np.ndarray:
+    """Where not every integer is a float64."""
+    return (floats >= 2.0**53) | (floats <= -(2.0**53))
 
 
 def _numbers(column: Any, where: str) -> np.ndarray:
@@ -114,6 +130,8 @@ def _stacked(column: Any, name: str) -> tuple[np.ndarray, int]:
         values = np.asarray(item)
         if values.ndim != 1:
             raise InvalidArgument(f"{where}, row {row} has {values.ndim} dimensions, an item has 1")
+        if values.dtype == np.float64 and not isinstance(item, np.ndarray):  # integers among them, perhaps
+            check_exact(values, item, f"{where}, row {row}", "element")
         width = len(values) if width is None else width
         if len(values) != width:
             raise InvalidArgument(f"{where}, row {row} has {len(values)} values, row 0 has {width}")
@@ -125,5 +143,5 @@ def _stacked(column: Any, name: str) -> tuple[np.ndarray, int]:
     for row, values in enumerate(items):
         table[row] = values
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and table.dtype.kind == "f":
-            _check_exact(table[row], values, f"{where}, row {row}", "element")
+            check_exact(table[row], values, f"{where}, row {row}", "element")
     return table, table.nbytes

@@ -11,13 +11,13 @@ import operator
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from . import _namespaces, _native, _strings
-from ._rows import ELEMENTS, INTEGERS, host_capsule, refuse_masked, rows, side, sides, unconverted  # noqa: F401
+from . import _frames, _namespaces, _native, _strings
+from ._rows import ELEMENTS, INTEGERS, array_of, host_capsule, refuse_masked, rows, side, sides, unconverted  # noqa: F401
 from .errors import InvalidArgument
 
 _INT64 = np.iinfo(np.int64)
@@ -142,13 +142,32 @@ def common_type(*kinds: Any) -> np.dtype:
 
 
 def joined(arrays: list[Any], name: str) -> Any:
-    """Rows one below the other."""
+    """Rows one below the other; InvalidValue for an integer that the type of all does not hold."""
     for one in arrays:
         refuse_masked(one, name)
     if len(arrays) == 1:
         return arrays[0]
-    arrays = [np.asarray(_namespaces.to_host(one)) for one in arrays]
-    return np.concatenate(arrays, dtype=common_type(*(one.dtype for one in arrays)))
+    arrays = [array_of(_namespaces.to_host(one), name) for one in arrays]
+    whole = np.concatenate(arrays, dtype=common_type(*(one.dtype for one in arrays)))
+    first = 0
+    for one in arrays:
+        check_part(whole[first : first + len(one)], one, name, first)
+        first += len(one)
+    return whole
+
+
+def check_part(part: np.ndarray, given: np.ndarray, name: str, first: int) -> None:
+    """Whether rows are, in the type of all rows, what they were. first: number of the part's first row."""
+    if part.ndim == 2 and part.dtype.kind == "f" and given.dtype.kind in "iu" and given.dtype.itemsize == 8:
+        _frames.check_exact_rows(part, given, name, first)
+
+
+def same_type(arrays: Sequence[Any], what: str) -> list[Any]:
+    """Arrays that NumPy joins, integers as integers: of int64 and uint64 it would make float64."""
+    kinds = {np.asarray(one).dtype for one in arrays}
+    if all(kind.kind in "iu" for kind in kinds) and kinds and np.result_type(*kinds).kind == "f":
+        return [int64(np.asarray(one), what) for one in arrays]
+    return list(arrays)
 
 
 def numpy_dtype(element: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import _frames, _inputs, _tables
-from .errors import FormatError, InvalidArgument, IoError, Unsupported
+from .errors import FormatError, InvalidArgument, IoError, Unsupported, VersionError
 
 _BIN = {".fbin": "<f4", ".f16bin": "<f2", ".hbin": "<f2", ".u8bin": "u1", ".i8bin": "i1"}
 _VECS = {".fvecs": "<f4", ".bvecs": "u1"}
@@ -114,7 +114,8 @@ def describe(path: Any, names: Any = None) -> RowFile:
 
     Raises
     ------
-    IoError, FormatError, Unsupported
+    IoError, FormatError, Unsupported, VersionError, InvalidArgument
+        The last of rows without columns.
     """
     text = os.fsdecode(_inputs.path_bytes(path))
     head, colon, dataset = text.rpartition(":")
@@ -125,9 +126,12 @@ def describe(path: Any, names: Any = None) -> RowFile:
     if suffix not in SUFFIXES:
         raise Unsupported(f"{text}: no rows are read from {suffix or 'a file without a suffix'} by parts; known are {' '.join(SUFFIXES)}")
     try:
-        return _described(text, suffix, wanted)
+        found = _described(text, suffix, wanted)
     except OSError as error:
         raise _refused(text, error) from error
+    if not found.columns and found.rows:
+        raise InvalidArgument(f"{text}: dimension is 0, of shape {found.shape}; a row has a column at least")
+    return found
 
 
 def _described(path: str, suffix: str, names: tuple[str, ...]) -> RowFile:
@@ -187,8 +191,15 @@ def _vecs(path: str, head: bytes, size: int, dtype: str) -> RowFile:
 
 
 def _saved(path: str, head: bytes, size: int) -> RowFile:
-    """A saved corpus (docs/file-format.md), by its header; Corpus.open verifies checksums, this reader trusts the file."""
-    if head[:8] != b"\x89VIC\r\n\x1a\n" or struct.unpack("<I", head[12:16])[0] != 1:
+    """A saved corpus (docs/file-format.md), by its header, whose checksum is verified; Corpus.open verifies those of the rows, too."""
+    if head[:8] != b"\x89VIC\r\n\x1a\n":
+        raise FormatError(f"{path}: no saved corpus")
+    if _crc32c(head[:252]) != struct.unpack("<I", head[252:256])[0]:
+        raise FormatError(f"{path}: header: checksum differs")
+    major, minor, kind, semantics = struct.unpack("<HHII", head[8:20])
+    if major > 1 or semantics > 1:
+        raise VersionError(f"{path}: file format {major}.{minor} of semantics version {semantics}, this build reads 1 of 1")
+    if (major, semantics, kind) != (1, 1, 1):
         raise FormatError(f"{path}: no saved corpus")
     element, (rows, columns) = head[20], struct.unpack("<QQ", head[24:40])
     dtype = _SAVED[element] if element < len(_SAVED) else None
@@ -201,6 +212,16 @@ def _saved(path: str, head: bytes, size: int) -> RowFile:
         raise FormatError(f"{path}: the header says {rows} rows of {columns} columns, {need} bytes; "
                           f"the file has {size}")  # fmt: skip
     return RowFile(path, rows, columns, dtype, (), offset, stride)
+
+
+def _crc32c(data: bytes) -> int:
+    """Of RFC 3720, bit by bit: for some hundred bytes."""
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0x82F63B78 if rest & 1 else 0)
+    return rest ^ 0xFFFFFFFF
 
 
 def _enough(path: str, head: bytes, count: int) -> bytes:

@@ -63,7 +63,7 @@ def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
         return _from_dlpack(given, name), 0 if given is x or given.data_ptr() == x.data_ptr() else given.nbytes
     if hasattr(x, "__cuda_array_interface__"):
         return _from_cuda_interface(x, name), 0
-    array = _converted(x, name)
+    array = array_of(x, name)
     return _from_array(array, name), 0 if _in_place(x, array) else array.nbytes
 
 
@@ -169,13 +169,16 @@ def host_capsule(x: Any, name: str) -> Any:
         return _namespaces.handed_over(x, name)
 
 
-def _converted(x: Any, name: str) -> np.ndarray:
+def array_of(x: Any, name: str) -> np.ndarray:
+    """What NumPy makes of `x`, lists and the like; InvalidValue for integers among floats that are none themselves."""
     try:
         array = np.asarray(x)
     except ValueError as error:
         raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
     if array.dtype == object:
         raise TypeError(f"{name}: unsupported dtype object (from {type(x).__name__})")
+    if array.dtype == np.float64 and array.ndim == 2 and isinstance(x, (list, tuple)):  # integers among them, perhaps
+        _frames.check_exact_rows(array, x, name)
     return array
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -68,13 +69,18 @@ def _from_hdf5(dataset: Any) -> tuple[np.ndarray, int]:
     """A contiguous dataset is mapped where it lies in the file; one in chunks is read."""
     file = dataset.file
     offset = dataset.id.get_offset()
-    if offset is not None and file.driver == "sec2" and not dataset.external and dataset.dtype.kind in "fiu":
+    if offset is not None and file.driver == "sec2" and not dataset.external and dataset.dtype.kind in "fiu" and _stored_as_numpy(dataset):
         if file.mode != "r":
             file.flush()
         # Of the file that is open, whose name may be another's by now; not by its own handle, which holds HDF5's lock.
         try:
             return np.memmap(f"/proc/self/fd/{file.id.get_vfd_handle()}", dataset.dtype, "r", offset, dataset.shape), 0
-        except OSError:  # no /proc
+        except (OSError, ValueError):  # no /proc; a file that was cut short
             pass
     rows = dataset[...]
     return rows, rows.nbytes
+
+
+def _stored_as_numpy(dataset: Any) -> bool:
+    """Whether elements lie in the file as in memory: h5py converts others (bfloat16, floats of 3 bytes, integers of 12 bits) as it reads."""
+    return dataset.id.get_type() == sys.modules["h5py"].h5t.py_create(dataset.dtype)

@@ -175,9 +175,7 @@ def _deleted(given: Any, rows: int, first_id: int) -> np.ndarray:
     array = np.asarray(_namespaces.to_host(given))
     if array.dtype.kind == "b" and array.shape != (rows,):
         raise InvalidArgument(f"deleted: the mask has shape {array.shape}, there are {rows} rows")
-    if array.dtype.kind == "b":
-        array = np.flatnonzero(array) + first_id
-    return _inputs.ids_vector(array, "deleted")
+    return _inputs.ids_vector(np.flatnonzero(array) + first_id if array.dtype.kind == "b" else given, "deleted")
 
 
 def _folder(path: Any) -> bytes:

@@ -115,7 +115,7 @@ class Search:
     def merged(self, lists: list[Any], block: int, function: Callable[..., Any], *arguments: Any, **root: Any) -> Any:
         """The root of a tree of merges; `root` are options of the root alone."""
         for level, groups in enumerate(distributed.tree(len(lists), self.plan.arity)[:-1]):
-            lists = [self.task("merge", function, [lists[at] for at in group], *arguments, at=f"b{block}-l{level}-{number}")
+            lists = [self.task("merge", function, [lists[at] for at in group], *arguments, partial=True, at=f"b{block}-l{level}-{number}")
                      for number, group in enumerate(groups)]  # fmt: skip
         return self.task("merge", function, lists, *arguments, at=f"b{block}-root", columns=self.columns, **root)
 
@@ -329,7 +329,7 @@ def _local_carrying(part: Any, block: Any, values: Any, first_id: int, **options
     return found, distributed.carry(found, distributed.rows(values), first_id)
 
 
-def _merge_carrying(lists: Sequence[tuple[Any, np.ndarray]], k: int, metric: str, pad: bool = True, columns: int | None = None) -> tuple[Any, np.ndarray]:
+def _merge_carrying(lists: Sequence[tuple[Any, np.ndarray]], k: int, metric: str, **options: Any) -> tuple[Any, np.ndarray]:
     found = [one for one, _ in lists]
-    merged = distributed.merge(found, k, metric, pad, columns)
+    merged = distributed.merge(found, k, metric, **options)
     return merged, distributed.merge_carried(found, [carried for _, carried in lists], merged)

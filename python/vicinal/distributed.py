@@ -10,23 +10,23 @@ those of one search over the whole. ``vicinal.dask`` and ``vicinal.ray`` hand th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from . import _inputs
+from . import _inputs, _native
 from . import knn as _knn
 from . import merge as _merge
 from . import range_search as _range_search
 from . import verify as _verify
 from ._distributed_graph import symmetrized, transposed
 from ._distributed_plan import Plan, described, pieces, plan, tree
-from ._results import Certificate, CsrNeighbors, Neighbors, Stats, Verdict
+from ._distributed_rows import Named, opened, rows
+from ._results import Certificate, CsrNeighbors, Neighbors, Stats, Verdict, neighbors
 from ._row_files import RowFile, RowSlice, describe
-from .errors import CapacityExceeded, InvalidValue
+from .errors import CapacityExceeded, RangeError
 
 __all__ = [
     "Plan", "RowFile", "RowSlice", "describe", "described", "pieces", "plan", "tree", "rows", "local", "local_range", "merge", "merge_ranges",
@@ -34,21 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def rows(part: Any) -> Any:
-    """The rows of a part as an array: slices of files are opened, lists are joined in their order."""
-    if isinstance(part, RowSlice):
-        return part.read()
-    if isinstance(part, list) and len(part) > 1 and all(isinstance(piece, RowSlice) for piece in part):
-        kind = _inputs.common_type(*(piece.file.dtype for piece in part))
-        whole = np.empty((sum(piece.shape[0] for piece in part), part[0].shape[1]), kind)
-        start = 0
-        for piece in part:
-            piece.file.read_into(whole[start : start + piece.shape[0]], piece.first)
-            start += piece.shape[0]
-        return whole
-    if isinstance(part, list):
-        return _inputs.joined([rows(piece) for piece in part], "rows")
-    return part
+_BEYOND = -2  # in place of an id (vicinal::beyond_type): rows follow whose distances are beyond the type
 
 
 def local(
@@ -65,6 +51,9 @@ def local(
     **options: Any,
 ) -> Neighbors:
     """The k nearest rows of one part for one block of queries; fewer columns than k where the part has fewer rows.
+
+    A list ends early where the next row's distance is beyond the type, which other parts' rows may be nearer than: an entry of id -2 says so to
+    :func:`merge`.
 
     Parameters
     ----------
@@ -84,14 +73,27 @@ def local(
     ------
     As :func:`vicinal.knn`. InvalidValue names the file, where there is one, and the row both there and in the whole.
     """
-    with _Named(part, first_id, block, first_query):
-        corpus, queries = rows(part), rows(block)
+    with Named(part, first_id, block, first_query):
+        corpus, queries = opened(part, "corpus"), opened(block, "query")
         count, offered = len(queries), len(corpus)
         own = exclude_self and first_id < first_query + count and first_query < first_id + offered
         width = max(1, min(k + own, offered))
-        found = _knn(corpus, queries, width, metric, first_id=first_id, pad=width < k + own or eligible is not None or labels is not None,
-                     eligible=eligible, labels=labels, **options)  # fmt: skip
+        options |= dict(first_id=first_id, pad=width < k + own or eligible is not None or labels is not None, eligible=eligible, labels=labels)
+        try:
+            found = _knn(corpus, queries, width, metric, **options)
+        except RangeError:  # of rows, perhaps, that are none of the whole's nearest
+            found = _finite(corpus, queries, width, metric, **options)
     return _without_self(found, first_query, k) if own else found
+
+
+def _finite(
+    corpus: Any, queries: Any, k: int, metric: str, *, device: str = "auto", eligible: Any = None, labels: Any = None, label_rule: str = "same", **options: Any
+) -> Neighbors:
+    """The same lists, which end before rows at distances beyond the type; raises what is wrong with any distance else."""
+    part, asked, copied = _inputs.sides(corpus, queries)
+    chosen = _inputs.options(k=k, metric=metric, device=_inputs.device(device, part, asked), eligible=_inputs.eligible(eligible, labels, label_rule),
+                             sort=part, stream=_inputs.stream(part, asked), **options)  # fmt: skip
+    return neighbors(_native.knn_of_part(part, asked, chosen), copied, part.shape[0] + chosen.first_id)
 
 
 def _without_self(found: Neighbors, first_query: int, k: int) -> Neighbors:
@@ -110,7 +112,9 @@ def _of(found: Neighbors, distances: np.ndarray, ids: np.ndarray) -> Neighbors:
     return Neighbors(distances, ids, found.certificate, found.stats, None, found.columns)
 
 
-def merge(lists: Sequence[Neighbors], k: int, metric: str = "euclidean", pad: bool = True, columns: int | None = None) -> Neighbors:
+def merge(
+    lists: Sequence[Neighbors], k: int, metric: str = "euclidean", pad: bool = True, columns: int | None = None, *, partial: bool = False
+) -> Neighbors:
     """One list a query from those of several parts, or of several merges: any tree gives the same bits.
 
     Parameters
@@ -121,6 +125,8 @@ def merge(lists: Sequence[Neighbors], k: int, metric: str = "euclidean", pad: bo
         Fewer than k entries are filled up. At the root of a tree: what the user asked for.
     columns : int or None
         Ids are below it.
+    partial : bool, default False
+        The lists are not those of all parts: at the root of a tree, never.
 
     Returns
     -------
@@ -131,8 +137,20 @@ def merge(lists: Sequence[Neighbors], k: int, metric: str = "euclidean", pad: bo
     ------
     InvalidArgument
         Without ``pad``, where all lists together have fewer than k entries.
+    RangeError
+        Unless ``partial``: a distance of the k nearest is beyond its type.
     """
-    merged = _merge(lists, k, metric, pad)
+    beyond = np.logical_or.reduce([(np.asarray(one.ids) == _BEYOND).any(axis=1) for one in lists])
+    merged = _merge(lists, k, metric, pad or bool(np.any(beyond)))
+    if np.any(beyond):
+        ends = (merged.ids >= 0).sum(axis=1)
+        short = np.flatnonzero(beyond & (ends < k))
+        if len(short) and not partial:
+            advice = "use euclidean" if metric == "sqeuclidean" else "use distance_type=f64 or scale the rows"
+            raise RangeError(f"query {short[0]}: {metric} of its {k} nearest exceeds {merged.distances.dtype.name}; {advice}")
+        merged.ids[short, ends[short]] = _BEYOND
+        if not pad and (ends < k).any():
+            _merge(lists, k, metric, pad)  # refuses it
     return Neighbors(merged.distances, merged.ids, _joined_certificate(lists), _joined_stats(lists), merged.counts, columns)
 
 
@@ -185,8 +203,13 @@ def merge_carried(lists: Sequence[Neighbors], carried: Sequence[np.ndarray], mer
     Returns
     -------
     (Q, k, ...) array
+
+    Raises
+    ------
+    InvalidArgument
+        Integers of both kinds of 64 bits are carried, and one is beyond int64.
     """
-    ids, values = np.concatenate([one.ids for one in lists], axis=1), np.concatenate(carried, axis=1)
+    ids, values = np.concatenate([one.ids for one in lists], axis=1), np.concatenate(_inputs.same_type(carried, "carried"), axis=1)
     order = np.argsort(ids, axis=1, kind="stable")
     known, inverse = np.unique(np.concatenate([ids.ravel(), merged.ids.ravel()]), return_inverse=True)
     row = np.arange(len(ids))[:, None] * len(known)
@@ -207,8 +230,8 @@ def local_range(
     **options: Any,
 ) -> CsrNeighbors:
     """Every row of one part within `radius` of each query of one block; parameters are those of :func:`local` and :func:`vicinal.range_search`."""
-    with _Named(part, first_id, block, first_query):
-        return _range_search(rows(part), rows(block), radius, metric, first_id=first_id, **options)
+    with Named(part, first_id, block, first_query):
+        return _range_search(opened(part, "corpus"), opened(block, "query"), radius, metric, first_id=first_id, **options)
 
 
 def merge_ranges(lists: Sequence[CsrNeighbors], metric: str = "euclidean", max_results: int | None = None, columns: int = 0) -> CsrNeighbors:
@@ -286,8 +309,12 @@ def verify_block(
     ------
     As :func:`vicinal.verify`.
     """
-    known, corpus = np.concatenate([ids for ids, _ in pieces_of]), np.concatenate([part for _, part in pieces_of if len(part)])
+    known = np.concatenate([ids for ids, _ in pieces_of])
+    corpus = np.concatenate([part for _, part in pieces_of if len(part)] or [pieces_of[0][1]])
     distances, ids = claim[0], np.asarray(claim[1])
+    if not len(known):  # nothing may answer, and the claim names no row that there is: as of one row that may not
+        known, corpus, eligible, labels = np.array([first_id]), np.zeros_like(corpus, shape=(1, corpus.shape[1])), [], None
+        ids = np.where(ids < 0, ids, ids + first_id + 1)
     places = np.searchsorted(known, ids)
     present = known[np.minimum(places, len(known) - 1)] == ids
     renamed = np.where(present, places, np.where(ids < 0, ids, len(known) + ids))
@@ -347,32 +374,3 @@ def eligible_part(eligible: Any, first: int | None, last: int, ids: np.ndarray |
     if array.dtype.kind == "b":
         return array[first:last]
     return array[(array >= (first or 0) + first_id) & (array < last + first_id)]
-
-
-class _Named:
-    """Says in an InvalidValue which file, and which row of the whole, a row of a part or a block is."""
-
-    def __init__(self, part: Any, first_id: int, block: Any, first_query: int) -> None:
-        self._sides = {"corpus": (part, first_id, "corpus"), "query": (block, first_query, "query")}
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        told = re.match(r"(corpus|query) row (\d+)(.*)", str(error), re.DOTALL) if isinstance(error, InvalidValue) else None
-        if told:
-            part, first, side = self._sides[told[1]]
-            row = int(told[2])
-            file, inside = _place(part, row)
-            where = f"{file} row {inside} ({side} row {first + row})" if file else f"{side} row {first + row}"
-            raise InvalidValue(where + re.sub(r"( rows?)( in all)?\)", r"\1 of this part)", told[3], count=1)) from None
-
-
-def _place(part: Any, row: int) -> tuple[str, int]:
-    """The file of a part's row, and the row's number in it; "" where it is of no file."""
-    for piece in part if isinstance(part, list) else [part]:
-        count = piece.shape[0]
-        if row < count:
-            return (piece.file.path, piece.first + row) if isinstance(piece, RowSlice) else ("", row)
-        row -= count
-    return "", row

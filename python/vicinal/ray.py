@@ -89,7 +89,7 @@ def _stacked(column: Any, name: str) -> np.ndarray:
         widths = {np.shape(item) for item in array}
         if len(widths) > 1:
             raise InvalidArgument(f"column {name!r} has items of shapes {sorted(widths)[:3]}; rows are of one length")
-        array = np.stack([np.asarray(item) for item in array]) if len(array) else np.empty((0, 0), np.float32)
+        array = _inputs.array_of(list(array), name) if len(array) else np.empty((0, 0), np.float32)
     return array
 
 
@@ -263,7 +263,7 @@ def _local(corpus: Any, queries: Any, first_id: int, first_query: int, offered: 
         raise InvalidValue(_with_id(str(error), {"corpus": (part, id_column, first_id), "query": (block, queries[1], first_query)})) from None
     if id_column is None:
         return found, None
-    own = np.concatenate([table.column(id_column).to_numpy() for table in part])
+    own = np.concatenate(_inputs.same_type([table.column(id_column).to_numpy() for table in part], f"{id_column}: id"))
     return found, distributed.carry(found, own, first_id)
 
 
@@ -281,7 +281,7 @@ def _merge(k: int, metric: str, pad: bool, last: dict[str, Any] | None, *given: 
     """(Neighbors, ids of the user's or None) of lists; at the root of the tree (`last`) the table of the result, for which `given` begins with the queries."""
     asking = given[: last["queries"]] if last else ()
     lists = given[len(asking) :]
-    found = distributed.merge([one for one, _ in lists], k, metric, pad)
+    found = distributed.merge([one for one, _ in lists], k, metric, pad, partial=last is None)
     own = None if lists[0][1] is None else distributed.merge_carried([one for one, _ in lists], [ids for _, ids in lists], found)
     if last is None:
         return found, own

@@ -208,6 +208,7 @@ PermutationIndex::PermutationIndex(std::int64_t objects, OwnDistance between, co
   alone.run.threads = 1;
   alone.bounds = false;
   vicinal::plan_build(objects, 0, alone, resolve(alone.run, alone.memory));
+  FpGuard guard;
   ThreadPool thread_pool(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
   state_->options = kept_options(options);
   state_->rows.dtype = DType::f64;

@@ -35,6 +35,13 @@ void DeviceTasks::watch() {
   }
 }
 
+/// The last word, as of a search by one device, unless something failed.
+void DeviceTasks::tell_end(const std::vector<std::exception_ptr>& failures) {
+  if (!progress_ || total_ == 0 || std::ranges::any_of(failures, [](const auto& one) { return one != nullptr; }))
+    return;
+  if (!stopped_.load(std::memory_order_relaxed) && !progress_(total_, total_)) cancelled_ = true;
+}
+
 void DeviceTasks::run(FunctionRef<void(std::size_t)> task) {
   std::vector<std::exception_ptr> failures(count() + 1);  // the last is of the caller's progress
   running_ = count();
@@ -61,6 +68,7 @@ void DeviceTasks::run(FunctionRef<void(std::size_t)> task) {
   }
   try {
     watch();
+    tell_end(failures);
   } catch (...) {
     failures.back() = std::current_exception();
     stopped_.store(true, std::memory_order_relaxed);

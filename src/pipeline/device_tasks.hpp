@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ class DeviceTasks {
 
  private:
   void watch();
+  void tell_end(const std::vector<std::exception_ptr>& failures);
   void throw_first(const std::vector<std::exception_ptr>& failures) const;
 
   const std::vector<std::string>& devices_;

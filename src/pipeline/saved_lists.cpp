@@ -54,22 +54,28 @@ namespace {
 /// list ends before them.
 class FiniteLists {
  public:
-  FiniteLists(const Points& part, const Points& queries, const KnnOptions& options)
-      : part_(part), queries_(queries), options_(options) {}
+  /// end: id of the entry after the last of such a list.
+  FiniteLists(const Points& part, const Points& queries, const KnnOptions& options, std::int64_t end)
+      : part_(part), queries_(queries), options_(options), end_(end) {}
 
   Neighbors find() {
     if (auto all = search(0, queries_.rows, options_.k)) return std::move(*all);
-    found_ =
-        Neighbors(queries_.rows, options_.k,
-                  resolve_distance_type(options_.distance_type, options_.metric, part_.dtype, queries_.dtype), false);
+    found_ = Neighbors(queries_.rows, options_.k,
+                       resolve_distance_type(options_.distance_type, options_.metric, part_.dtype, queries_.dtype),
+                       options_.pad);
     divide(0, queries_.rows);
+    found_.certificate.queries = found_.certificate.proven = queries_.rows;  // of their entries, each found by a search
+    found_.stats.pairs = part_.rows * queries_.rows;
+    const NeighborsView out = found_.view();
+    for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q)
+      out.counts[q] = std::count_if(out.ids + q * out.k, out.ids + (q + 1) * out.k, [](auto id) { return id >= 0; });
     return std::move(found_);
   }
 
  private:
   /// The k nearest of queries [first, first + count); none where the farthest of a list are beyond the type. Any other
   /// error is the whole search's.
-  std::optional<Neighbors> search(std::int64_t first, std::int64_t count, std::int64_t k) const try {
+  std::optional<Neighbors> search(std::int64_t first, std::int64_t count, std::int64_t k) try {
     KnnOptions own = options_;
     own.k = k;
     if (!own.eligible.query_labels.empty())
@@ -77,7 +83,10 @@ class FiniteLists {
           own.eligible.query_labels.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     if (own.progress && count < queries_.rows)
       own.progress = [this](std::uint64_t, std::uint64_t) { return options_.progress(0, 1); };
-    return knn(part_, queries_.slice(first, count), own);
+    Neighbors lists = knn(part_, queries_.slice(first, count), own);
+    found_.stats = lists.stats;
+    found_.certificate.precisions = lists.certificate.precisions;
+    return lists;
   } catch (const FarthestInfinite&) {
     return std::nullopt;
   }
@@ -104,20 +113,26 @@ class FiniteLists {
     const NeighborsView out = found_.view();
     for (std::int64_t i = finite; i < options_.k; ++i)
       store_missing(out.type, descending(options_.metric), out.ids, out.distances, first * options_.k + i);
+    out.ids[first * options_.k + finite] = end_;
   }
 
   const Points &part_, &queries_;
   const KnnOptions& options_;
+  std::int64_t end_;
   Neighbors found_;
 };
 
 }  // namespace
 
+Neighbors knn_of_part(const Points& part, const Points& queries, const KnnOptions& options) {
+  return FiniteLists(part, queries, options, beyond_type).find();
+}
+
 void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists) {
   Neighbors found;
   const std::int64_t rows =
       walk.part(lists.rows_done, [&](const Points& part, const Points& queries, const KnnOptions& with) {
-        found = FiniteLists(part, queries, with).find();
+        found = FiniteLists(part, queries, with, -1).find();
       });
   walk.note(found.stats, found.certificate);
   lists.redone = std::min(lists.redone + found.certificate.redone, found.rows());

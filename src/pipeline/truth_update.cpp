@@ -1,6 +1,7 @@
 // TRUTH after rows came and went: old lists, what is new merged into them, and searches of what lost too much.
 #include <algorithm>
 
+#include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
@@ -103,7 +104,7 @@ class Update {
       remaining_ -= (word & bit) != 0 ? 1 : 0;
       word &= ~bit;
     }
-    if (options_.search.k > remaining_ && !options_.search.pad)
+    if (options_.search.k > (queries_.rows > 0 ? remaining_ : rows_) && !options_.search.pad)
       refuse(cat("k=", options_.search.k, " exceeds the ", remaining_, " rows that remain (use pad)"));
   }
 
@@ -129,6 +130,7 @@ class Update {
 
   /// What remains of the old lists of the kept queries.
   Neighbors old_lists() const {
+    const FpGuard guard;  // distances are converted
     const NeighborsView& lists = update_.lists;
     Neighbors old(std::ssize(kept_), lists.k, lists.type, false);
     const NeighborsView out = old.view();

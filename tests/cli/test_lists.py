@@ -198,6 +198,19 @@ def test_resume_after_kills(kind, tmp_path, monkeypatch):
     assert not os.path.exists("d")
 
 
+@pytest.mark.parametrize("words", [
+    ["knn", "x.npy", "q.npy", "-k", "5"], ["range", "x.npy", "q.npy", "-r", "3"], ["graph", "x.npy", "-k", "5"],
+    ["truth", "x.npy", "--queries", "q.npy", "-k", "5"],
+])  # fmt: skip
+def test_pieces_stay_until_the_result_is_out(words, files):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, *words, "--resume", "d", "-o", "npz:-"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 4 and "cannot write to stdout" in done.stderr
+    assert saved_in("d") > 0
+    ok(*words, "--resume", "d", "-o", "-")
+    assert not os.path.exists("d")
+
+
 @pytest.mark.parametrize("kind", SEARCHES)
 def test_an_interrupted_search_says_what_is_saved_and_how_to_go_on(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -112,6 +112,43 @@ def test_a_signal_while_writing_leaves_no_temporary(tmp_path):
     pytest.fail("never caught the command writing")
 
 
+@pytest.mark.parametrize("number", STATUS)
+def test_a_reader_that_takes_its_time_keeps_no_folder(number, tmp_path):
+    """What is sent has no name any more."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(3).random((20000, 8)))
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    words = [COMMAND, "convert", tmp_path / "x.npy", "-"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}) as process:
+        assert process.stdout.read(1)
+        assert not os.listdir(folder)
+        process.send_signal(number)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == STATUS[number][0] and ERROR_LINE.match(err.decode())[1] == "Cancelled"
+
+
+@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("words", [("-", "out.npy"), ("x.csv", "npy:-")])
+def test_a_signal_removes_the_folder_of_a_stream(words, number, tmp_path):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    line = ",".join(["0.123456789"] * 100) + "\n"
+    (tmp_path / "x.csv").write_text(line * 40000)
+    for _ in range(5):  # a fast machine may win the race
+        with open(tmp_path / "x.csv") as rows, subprocess.Popen(
+            [COMMAND, "convert", *words], stdin=rows, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env={**os.environ, "TMPDIR": str(folder)}
+        ) as process:
+            while process.poll() is None and not list(folder.glob("vicinal-*/*" if words[0] == "-" else "vicinal-*")):
+                time.sleep(0.001)
+            time.sleep(0.01)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+        assert not os.listdir(folder)
+        if process.returncode == STATUS[number][0]:
+            return
+    pytest.fail("never caught the command reading")
+
+
 def test_an_ignored_sigint_stays_ignored(data):
     """As in a shell's background job."""
     words = [COMMAND, "knn", *data.pair, "-k", "3"]

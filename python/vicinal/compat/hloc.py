@@ -8,6 +8,8 @@ Descriptors are compared by their inner product, as in hloc, which has them of l
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import shutil
 from collections import OrderedDict
@@ -118,13 +120,14 @@ def match_from_paths(
         Of :class:`NearestNeighbor`, or with that under "model".
     match_path :
         Group "name0/name1" (with "-" for "/" in a name) with matches0 (N0,) int16, int32 of 32,768 rows and more, and matching_scores0 (N0,) float16.
-        Written beside, as NAME.part, which the same call goes on with after a kill, and renamed. Pairs that it has are left out.
+        Written beside, in the folder NAME.part, with whose pairs the same call goes on after a kill, and renamed. Pairs that it has are left out.
     feature_path_q, feature_path_ref :
         A group a picture, with descriptors (D, N); those of the second names, where they are in another file.
     overwrite : bool, default False
         Match the pairs that are there again.
 
-    Raises FormatError for a name without descriptors, naming file and picture, or a line that is not two names.
+    Raises FormatError for a name without descriptors, naming file and picture, or a line that is not two names; InvalidArgument for a NAME.part of
+    another conf or of other features (by sizes and times of their files), which stays, but with `overwrite`, or that another process is at.
     """
     try:
         import h5py
@@ -135,27 +138,129 @@ def match_from_paths(
         raise Unsupported(f"the model {model['name']!r} is not nearest_neighbor")
     matcher = NearestNeighbor(model)
     target = Path(match_path)
-    part = target.with_name(target.name + ".part")
-    if not part.exists() and target.exists() and not overwrite:
-        shutil.copy(target, part)
     with h5py.File(feature_path_q, "r") as queries, h5py.File(feature_path_ref or feature_path_q, "r") as references:
         sides = _Features(queries), _Features(references)
         pairs = list(_pairs(pairs_path))
         for name0, name1 in pairs:  # before the work
             sides[0].check(name0)
             sides[1].check(name1)
-        with h5py.File(part, "a", libver="latest") as out:
-            for done, (name0, name1) in enumerate(pairs):
-                if _group(name0, name1) in out or _group(name1, name0) in out:
+        stats = [os.stat(path) for path in (feature_path_q, feature_path_ref or feature_path_q)]
+        run = json.dumps([matcher.conf, [(stat.st_size, stat.st_mtime_ns) for stat in stats], overwrite], sort_keys=True, default=float)
+        with _Pieces(target, run, overwrite) as pieces:
+            for name0, name1 in pairs:
+                if pieces.has(name0, name1):
                     continue
                 matches, scores = matcher.match(sides[0].rows(name0), sides[1].rows(name1))
-                group = out.create_group(_group(name0, name1))
                 few = len(sides[1].rows(name1)) <= np.iinfo(np.int16).max + 1
-                group.create_dataset("matches0", data=matches.astype(np.int16 if few else np.int32))
-                group.create_dataset("matching_scores0", data=scores.astype(np.float16))
-                if done % _FLUSHED == _FLUSHED - 1:
-                    out.flush()
-    os.replace(part, target)
+                pieces.add(_group(name0, name1), matches.astype(np.int16 if few else np.int32), scores.astype(np.float16))
+            pieces.publish()
+
+
+class _Pieces:
+    """Matches that are found, in a folder beside their target: files of some hundred pairs, each whole or not there. `run` says what they are of."""
+
+    def __init__(self, target: Path, run: str, overwrite: bool) -> None:
+        self._target, self._overwrite = target, overwrite
+        self._folder = target.with_name(target.name + ".part")
+        self._waiting: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        if self._folder.is_file():
+            raise InvalidArgument(f"{self._folder} is a file, and pairs that are done are kept in a folder of that name; remove it")
+        self._folder.mkdir(exist_ok=True)
+        self._run = open(self._folder / "run", "a+")
+        try:
+            self._open(run)
+        except BaseException:
+            self._run.close()
+            raise
+
+    def _open(self, run: str) -> None:
+        try:
+            fcntl.flock(self._run, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InvalidArgument(f"{self._folder}: another process is at it") from None
+        self._run.seek(0)
+        known = self._run.read()
+        if known not in ("", run) and not self._overwrite:
+            raise InvalidArgument(f"{self._folder} has pairs of another matching, {known} (this one: {run}); go on with that one, or remove the folder")
+        if known != run:
+            self._clear()
+            self._run.truncate(0)
+            self._run.write(run)
+            self._run.flush()
+        self._done: set[str] = set()
+        for piece in self._files():
+            self._done |= _groups(piece)
+        if self._target.exists() and not self._overwrite:
+            self._done |= _groups(self._target)
+
+    def __enter__(self) -> _Pieces:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._run.close()
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob("*.h5"), key=lambda path: int(path.stem))
+
+    def _clear(self) -> None:
+        for path in self._folder.iterdir():
+            if path.name != "run":
+                path.unlink()
+
+    def has(self, name0: str, name1: str) -> bool:
+        return _group(name0, name1) in self._done or _group(name1, name0) in self._done
+
+    def add(self, group: str, matches: np.ndarray, scores: np.ndarray) -> None:
+        self._waiting[group] = matches, scores
+        if len(self._waiting) >= _FLUSHED:
+            self._save()
+
+    def _save(self) -> None:
+        import h5py
+
+        files, unnamed = self._files(), self._folder / "unfinished"
+        with h5py.File(unnamed, "w") as out:
+            for group, (matches, scores) in self._waiting.items():
+                out[f"{group}/matches0"], out[f"{group}/matching_scores0"] = matches, scores
+        os.replace(unnamed, self._folder / f"{int(files[-1].stem) + 1 if files else 0}.h5")
+        self._waiting.clear()
+
+    def publish(self) -> None:
+        """All pairs, those of the target before among them, take its name; then the folder goes."""
+        if self._waiting:
+            self._save()
+        if self._files() or not self._target.exists():
+            self._replace()
+        self._clear()
+        (self._folder / "run").unlink()
+        self._folder.rmdir()
+
+    def _replace(self) -> None:
+        import h5py
+
+        whole = self._folder / "whole"
+        whole.unlink(missing_ok=True)  # of a run that was killed
+        if self._target.exists():
+            shutil.copy(self._target, whole)
+        with h5py.File(whole, "a", libver="latest") as out:
+            for path in self._files():
+                with h5py.File(path, "r") as piece:
+                    for group in _groups(path):
+                        first, second = group.split("/")
+                        for there in (group, f"{second}/{first}"):
+                            if there in out:
+                                del out[there]
+                        piece.copy(group, out.require_group(first), second)
+        os.replace(whole, self._target)
+
+
+def _groups(path: Path) -> set[str]:
+    """Pairs of a file."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        names = [f"{first}/{second}" for first in file if isinstance(file[first], h5py.Group) for second in file[first]]
+        return {name for name in names if "matches0" in file[name]}
 
 
 class _Features:

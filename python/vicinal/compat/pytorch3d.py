@@ -48,7 +48,7 @@ def knn_points(
 
     Raises
     ------
-    As :func:`vicinal.knn`; InvalidArgument for shapes and lengths, RangeError for a distance beyond the type of p1.
+    As :func:`vicinal.knn`; InvalidArgument for shapes, and for lengths that are negative or beyond the clouds, RangeError for a distance beyond the type of p1.
     """
     if norm not in (1, 2):
         raise InvalidArgument(f"norm must be 1 or 2, got {norm}")
@@ -85,6 +85,10 @@ def _lengths(name: str, given: Any, clouds: Any) -> np.ndarray:
     lengths = np.full(len(clouds), clouds.shape[1]) if given is None else on_host(given)
     if lengths.shape != (len(clouds),):
         raise InvalidArgument(f"{name} has shape {lengths.shape}, there are {len(clouds)} clouds")
+    if lengths.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, got dtype {lengths.dtype.name}")
+    for cloud in np.flatnonzero((lengths < 0) | (lengths > clouds.shape[1]))[:1]:
+        raise InvalidArgument(f"{name}: cloud {cloud} has {lengths[cloud]} points, of {clouds.shape[1]} that there are")
     return lengths
 
 

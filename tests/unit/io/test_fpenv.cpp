@@ -1,13 +1,18 @@
 // Files are read and written to the same bits whatever floating-point state the caller left (C20): every format that holds numbers,
 // text in random digits, subnormals and halves, and what else of the public interface computes outside of a search.
+#include <bit>
 #include <cfenv>
 #include <cmath>
+#include <cstring>
+#include <optional>
 #include <random>
 
 #include "files.hpp"
 #include "io/format.hpp"
+#include "vicinal/permutation_index.hpp"
 #include "vicinal/plan.hpp"
 #include "vicinal/search.hpp"
+#include "vicinal/truth.hpp"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -234,6 +239,47 @@ TEST_F(FileState, PlansAndSizesToo) {
     }
     EXPECT_EQ(got, bytes) << state.rounding << state.flush;
     for (int i = 0; i < 3; ++i) EXPECT_EQ(plans[i], want[i]) << state.rounding << state.flush;
+  }
+}
+
+/// Components are chosen and rounded outside of the caller's distance, too: the number of bits in which two numbers differ makes many ties.
+TEST_F(FileState, AnIndexOfOnesOwnDistanceIsMadeAlike) {
+  const OwnDistance bits = [](std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances) {
+    for (std::int64_t i = 0; i < count; ++i)
+      distances[i] = std::popcount(static_cast<std::uint32_t>(query) ^ objects[i]);
+  };
+  const PermutationOptions options{
+      .choice = PermutantChoice::given, .given = {1, 2, 4, 8, 16, 32, 0, 63}, .form = RankForm::components};
+  const auto answer = [&](const PermutationIndex& index) {
+    const Neighbors found = index.knn(64, bits, {.k = 3, .fraction = 0.01}).neighbors;
+    return std::vector<std::int64_t>(found.ids(), found.ids() + found.rows() * found.k());
+  };
+  const std::vector<std::int64_t> want = answer(PermutationIndex(64, bits, options));
+  for (const State& state : odd_states) {
+    std::optional<PermutationIndex> index;
+    {
+      const InState odd(state);
+      index.emplace(64, bits, options);
+    }
+    EXPECT_EQ(answer(*index), want) << state.rounding << state.flush;
+  }
+}
+
+TEST_F(FileState, OldListsAreUpdatedAlike) {
+  const std::vector<float> base = {0, 1e-42f, 3e-42f, 1}, query = {0};
+  const Points rows = MatrixView<float>{base.data(), 4, 1}, parts[] = {rows},
+               asked = MatrixView<float>{query.data(), 1, 1};
+  const Neighbors lists = knn(rows, asked, {.k = 3, .metric = Metric::l1});
+  const std::vector<std::int64_t> deleted = {3};
+  const TruthOptions options{.search = {.k = 3, .metric = Metric::l1}};
+  for (const State& state : odd_states) {
+    std::optional<GroundTruth> updated;
+    {
+      const InState odd(state);
+      updated = update_ground_truth({.lists = lists.view(), .base = parts, .deleted = deleted}, asked, options);
+    }
+    EXPECT_EQ(std::memcmp(updated->nearest().distances(), lists.distances(), 3 * sizeof(float)), 0)
+        << state.rounding << state.flush;
   }
 }
 
