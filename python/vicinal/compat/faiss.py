@@ -1,9 +1,10 @@
 """faiss's exact search: flat indexes and ``knn``.
 
 As in faiss, L2 distances are squared and float32, missing neighbours are id -1 at the largest float32 (the lowest for
-inner products), float64 is rounded to float32 first, a query with NaN or infinity finds nothing (by METRIC_Linf, where faiss leaves
-such columns out, too), and ``range_search`` is strict. Otherwise than in faiss, the neighbours are right whatever the offset of the data, k has no
-limit, uint8, int8 and float16 rows are searched as they are, and what cannot be answered is an exception with a text.
+inner products), float64 is rounded to float32 first, a query with NaN or infinity finds nothing (also by METRIC_Linf,
+for which faiss leaves out columns of NaN), and ``range_search`` is strict. Otherwise than in faiss, the neighbours
+are right whatever the offset of the data, k has no limit, uint8, int8 and float16 rows are searched as they are, and
+what cannot be answered is an exception with a text.
 """
 
 from __future__ import annotations
