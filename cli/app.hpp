@@ -1,5 +1,5 @@
-// The parser's face: a command and its options, as CLI11 keeps them. CLI11 is a matter of templates, ten seconds a file that
-// includes it; app.cpp is the only one.
+// The parser's face: a command and its options, as CLI11 keeps them. CLI11 is a matter of templates, ten seconds a file
+// that includes it; app.cpp is the only one.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -48,9 +48,11 @@ class App {
   App add_subcommand(const std::string& name, const std::string& description);
 
   /// names: "-o,--output", or "CORPUS" for a positional. The target is written when the line is parsed.
-  /// An empty value of any option is refused: it comes from a variable that is not set, and would look like an option left out.
+  /// An empty value of any option is refused: it comes from a variable that is not set, and would look like an option
+  /// left out.
   Option add_text(const std::string& names, std::string& target, const std::string& description);
-  /// A file that the command reads, several of them, or one that it writes: every file of the command line is one of these.
+  /// A file that the command reads, several of them, or one that it writes: every file of the command line is one of
+  /// these.
   Option add_read_file(const std::string& names, std::string& target, const std::string& description);
   Option add_read_files(const std::string& names, std::vector<std::string>& target, const std::string& description);
   Option add_written_file(const std::string& names, std::string& target, const std::string& description);

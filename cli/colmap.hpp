@@ -1,5 +1,5 @@
-// COLMAP's database: pictures with their descriptors in, matches out. The tables are those of COLMAP's scene/database_sqlite.cc; all else
-// in the file stays as it is.
+// COLMAP's database: pictures with their descriptors in, matches out. The tables are those of COLMAP's
+// scene/database_sqlite.cc; all else in the file stays as it is.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -42,16 +42,17 @@ class ColmapDatabase {
   const std::vector<Picture>& pictures() const noexcept { return pictures_; }
   Descriptors descriptors(const Picture& picture);
 
-  /// It begins a run that matches every pair again: until end_run() a table beside COLMAP's says which pairs this run has written, for
-  /// matches that were there before are none of its own.
+  /// It begins a run that matches every pair again: until end_run() a table beside COLMAP's says which pairs this run
+  /// has written, for matches that were there before are none of its own.
   void begin_run();
   void end_run();
   bool has_run() const noexcept { return read_written_ != nullptr; }
-  /// Whether a resumed run leaves the pair out: the run that was begun and stopped has written it, or, where none was begun, it has matches.
+  /// Whether a resumed run leaves the pair out: the run that was begun and stopped has written it, or, where none was
+  /// begun, it has matches.
   bool is_matched(const Picture& first, const Picture& second);
-  /// Writes what a match of `first` with `second` found, in the order of columns that COLMAP wants. Where the table had something else, or
-  /// nothing, a two-view geometry of the pair rests on what is gone: it is removed, so that COLMAP verifies the pair again. True where
-  /// other matches were replaced.
+  /// Writes what a match of `first` with `second` found, in the order of columns that COLMAP wants. Where the table had
+  /// something else, or nothing, a two-view geometry of the pair rests on what is gone: it is removed, so that COLMAP
+  /// verifies the pair again. True where other matches were replaced.
   bool write_matches(const Picture& first, const Picture& second, std::span<const MatchedRows> rows);
 
  private:

@@ -1,4 +1,5 @@
-// NAME.matching-run: what `vicinal match` notes beside its copy of a database, so that a run that is killed at any moment can be resumed.
+// NAME.matching-run: what `vicinal match` notes beside its copy of a database, so that a run that is killed at any
+// moment can be resumed.
 #pragma once
 #include <optional>
 #include <string>

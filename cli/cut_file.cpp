@@ -1,5 +1,5 @@
-// See cut_file.hpp. Everything below watch_for_cut_files() runs in a signal handler: system calls and arithmetic alone. Which file it is
-// is read from /proc/self/maps, a line of which is "7f00-7f80 r--p 00000000 08:01 1234    /path".
+// See cut_file.hpp. Everything below watch_for_cut_files() runs in a signal handler: system calls and arithmetic alone.
+// Which file it is is read from /proc/self/maps, a line of which is "7f00-7f80 r--p 00000000 08:01 1234    /path".
 #include "cut_file.hpp"
 
 #include <fcntl.h>

@@ -59,7 +59,8 @@ class OutputFile {
   std::shared_ptr<TemporaryFile> temporary_;
 };
 
-/// Throws where a file to be written is one that is read, by any spelling or link of its name: a slip that would replace the user's data.
+/// Throws where a file to be written is one that is read, by any spelling or link of its name: a slip that would
+/// replace the user's data.
 void refuse_to_replace(const NamedFiles& files);
 
 /// One side of a search: rows of numbers, or strings.

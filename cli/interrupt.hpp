@@ -1,7 +1,8 @@
 // Ctrl-C and SIGTERM. Both signals are blocked in every thread and taken by one watcher, which runs as ordinary
 // code: it may ask a std::stop_source to stop, which no signal handler may. Inside a Section the main thread stops
 // and unwinds. Outside one the only thing that can be half done is a file, which the library discards on request, so
-// the watcher ends the process itself at once. Where the system starts no thread there is no watcher, and signals do what they do by default.
+// the watcher ends the process itself at once. Where the system starts no thread there is no watcher, and signals do
+// what they do by default.
 #pragma once
 #include <atomic>
 #include <csignal>

@@ -7,8 +7,8 @@
 namespace cli {
 namespace {
 
-// nlohmann/json writes what has rules: numbers that read back as the same bits, escapes, text that is not UTF-8. It is a matter
-// of seconds a file that includes it, so this is the only one.
+// nlohmann/json writes what has rules: numbers that read back as the same bits, escapes, text that is not UTF-8. It is
+// a matter of seconds a file that includes it, so this is the only one.
 using Library = nlohmann::json;
 
 }  // namespace

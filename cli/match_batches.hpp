@@ -1,4 +1,5 @@
-// The work of `vicinal match`: pairs are matched batch by batch, each written by one transaction, so that a kill loses one batch.
+// The work of `vicinal match`: pairs are matched batch by batch, each written by one transaction, so that a kill loses
+// one batch.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -124,8 +124,8 @@ vicinal::Execution execution(const std::string& device, std::int64_t threads) {
 
 vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search) {
   vicinal::KnnOptions options;
-  // Every member has a name here, so that one more does not compile until it is thought of. k is each command's own; the command has no words for
-  // proof, progress and stop are those of the run, and it has no stream.
+  // Every member has a name here, so that one more does not compile until it is thought of. k is each command's own;
+  // the command has no words for proof, progress and stop are those of the run, and it has no stream.
   auto& [k, metric, distance_type, pad, first_id, degenerate, eligible, strings, proof, memory, run, progress, stop,
          stream] = options;
   metric = vicinal::parse_metric(flags.metric);

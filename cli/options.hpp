@@ -63,7 +63,8 @@ Side read_side(const std::string& path, const SearchFlags& flags);
 void add_notes(vicinal::Stats& stats, const Side& side, const std::string& path);
 
 vicinal::Execution execution(const std::string& device, std::int64_t threads);
-/// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
+/// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the
+/// run.
 /// of_search: an index has more metrics.
 vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search = true);
 template <class Options>

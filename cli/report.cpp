@@ -51,7 +51,8 @@ struct Explanation {
     compare(run, corpus.cols);
   }
 
-  /// The products of the first filter and the rows that blocks of queries read, as if they took all the time of the search but preparing.
+  /// The products of the first filter and the rows that blocks of queries read, as if they took all the time of the
+  /// search but preparing.
   void compare(const Report& run, std::int64_t cols) {
     const double seconds = run.stats.seconds - run.stats.prepare_seconds;
     if (run.certificate.precisions.empty() || !(seconds > 0)) return;

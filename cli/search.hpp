@@ -1,5 +1,5 @@
-// The frame of knn, range and graph: read, plan, search, write, report. Each command is a class that says what differs (Search below), and
-// run_search does the rest in the same order, with the same messages and the same JSON, for all.
+// The frame of knn, range and graph: read, plan, search, write, report. Each command is a class that says what differs
+// (Search below), and run_search does the rest in the same order, with the same messages and the same JSON, for all.
 #pragma once
 #include <chrono>
 #include <string>
@@ -22,7 +22,8 @@ struct RunFlags {
   OutputFlags output;
 };
 
-/// --header, --strings, how it is found, which rows may answer, and where the result goes. queries: their labels are asked for.
+/// --header, --strings, how it is found, which rows may answer, and where the result goes. queries: their labels are
+/// asked for.
 inline void add_search(App& app, RunFlags& flags, bool queries) {
   add_header(app, flags.search.text);
   add_strings(app, flags.search);

@@ -1,4 +1,5 @@
-// `vicinal select FILE -k K`: the k smallest or largest values of every row, and where they stand. --list names the ways.
+// `vicinal select FILE -k K`: the k smallest or largest values of every row, and where they stand. --list names the
+// ways.
 #include <fmt/format.h>
 
 #include <algorithm>

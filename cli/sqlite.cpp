@@ -54,7 +54,8 @@ void check_file(const std::string& path, Database::Access access) {
 
 Database::Database(const std::string& path, Access access) : path_(path) {
   check_file(path, access);
-  // A reader that may not write leaves the files -wal and -shm behind, of a database that has them while it is open: one that may removes them.
+  // A reader that may not write leaves the files -wal and -shm behind, of a database that has them while it is open:
+  // one that may removes them.
   const bool writable = access != Access::read || ::access(path.c_str(), W_OK) == 0;
   int flags = SQLITE_OPEN_NOMUTEX | (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
   if (access == Access::create) flags |= SQLITE_OPEN_CREATE;

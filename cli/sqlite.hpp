@@ -1,4 +1,5 @@
-// SQLite as the command uses it: handles that close themselves, statements with bound parameters, failures as vicinal::Error.
+// SQLite as the command uses it: handles that close themselves, statements with bound parameters, failures as
+// vicinal::Error.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,8 @@ struct FileHead {
 /// A file of SQLite. Moved, never copied; what a failure says begins with the path.
 class Database {
  public:
-  /// create: where there is no such file. `write` throws for a file that cannot be written, as `read` does for one that cannot be read.
+  /// create: where there is no such file. `write` throws for a file that cannot be written, as `read` does for one that
+  /// cannot be read.
   enum class Access { read, write, create };
   Database(const std::string& path, Access access);
   ~Database();
@@ -43,7 +45,8 @@ class Database {
   /// Throws FormatError for a file that was cut short: SQLite takes zeros for what its last page lacks.
   void check_length();
   bool has_column(std::string_view table, std::string_view column);
-  /// Everything of `from` replaces everything here, as it stands when this is called. between(done, total) is called now and then, in pages.
+  /// Everything of `from` replaces everything here, as it stands when this is called. between(done, total) is called
+  /// now and then, in pages.
   void copy_from(Database& from, const std::function<void(std::int64_t, std::int64_t)>& between);
 
   /// Throws the error of this result of SQLite.

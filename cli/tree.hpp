@@ -1,5 +1,5 @@
-// The tree of commands as plain data, read from the parser (app.hpp). Completion scripts, the man page and the suggestions
-// for misspelt options are all made from this, so they cannot disagree with the parser.
+// The tree of commands as plain data, read from the parser (app.hpp). Completion scripts, the man page and the
+// suggestions for misspelt options are all made from this, so they cannot disagree with the parser.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// `vicinal truth BASE... --queries FILE -k K`: ground truth of a base in one file or many, of several prefixes and several k at once, kept up to date.
+// `vicinal truth BASE... --queries FILE -k K`: ground truth of a base in one file or many, of several prefixes and
+// several k at once, kept up to date.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -38,8 +38,8 @@ std::string letters_of(const std::string& name) {
   return letters;
 }
 
-/// "; did you mean X?" where one name is so near that it was probably meant, else nothing: at most a third of the letters are wrong,
-/// or what was given is the beginning of one name alone.
+/// "; did you mean X?" where one name is so near that it was probably meant, else nothing: at most a third of the
+/// letters are wrong, or what was given is the beginning of one name alone.
 std::string suggestion(const std::string& given, const std::vector<std::string>& known) {
   const std::string name = letters_of(given);
   std::size_t least = name.size() < 2 ? 1 : std::max<std::size_t>(2, name.size() / 3 + 1);

@@ -1,5 +1,6 @@
-// See working_copy.hpp. SQLite keeps what is not yet in a file of its journal_mode WAL in NAME-wal, which belongs to the file of that name:
-// before a file is replaced it is brought out of that mode, which also needs that no other program has it open.
+// See working_copy.hpp. SQLite keeps what is not yet in a file of its journal_mode WAL in NAME-wal, which belongs to
+// the file of that name: before a file is replaced it is brought out of that mode, which also needs that no other
+// program has it open.
 #include "working_copy.hpp"
 
 #include <fcntl.h>
@@ -103,7 +104,8 @@ void WorkingCopy::save(CopyRecord::Stage stage) {
 
 bool WorkingCopy::is_unchanged(const CopyRecord& record) const {
   if (record.source == state_of(source_)) return true;
-  // A run that was stopped in free_name() may have brought the database out of journal_mode WAL, and changed nothing else.
+  // A run that was stopped in free_name() may have brought the database out of journal_mode WAL, and changed nothing
+  // else.
   return lock_ && !record.checksum.empty() && record.checksum == checksum_of(*lock_);
 }
 
@@ -118,8 +120,8 @@ bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) {
                        run));
   record_.run = run;
   record_.again = !flags.resume;
-  // A run begins once more as what it was where its copy was not whole, or has the name of another database by now: of that run this one
-  // has no matches.
+  // A run begins once more as what it was where its copy was not whole, or has the name of another database by now: of
+  // that run this one has no matches.
   if (record && record->run == run && (record->stage == CopyRecord::Stage::copying || target_ != source_))
     record_.again = record->again;
   if (!there || record->stage == CopyRecord::Stage::copying) return false;

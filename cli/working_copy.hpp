@@ -1,4 +1,5 @@
-// Where `vicinal match` writes: into the database itself, or into a copy beside it that takes its name when all is there.
+// Where `vicinal match` writes: into the database itself, or into a copy beside it that takes its name when all is
+// there.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,12 +15,14 @@ struct WorkingCopyFlags {
   bool in_place = false, resume = false;
 };
 
-/// NAME.matching beside the target, and NAME.matching-run that says what it is (copy_record.hpp). A kill at any moment leaves the target as it
-/// was, and these two for --resume. While a database is to be replaced it is locked against other writers.
+/// NAME.matching beside the target, and NAME.matching-run that says what it is (copy_record.hpp). A kill at any moment
+/// leaves the target as it was, and these two for --resume. While a database is to be replaced it is locked against
+/// other writers.
 class WorkingCopy {
  public:
-  /// Copies, unless a copy of the same run is there and to be resumed. run: what is done, so that a copy is resumed by the same command
-  /// alone. Throws IoError for a database that is open elsewhere or cannot be written, InvalidArgument for a copy of another run.
+  /// Copies, unless a copy of the same run is there and to be resumed. run: what is done, so that a copy is resumed by
+  /// the same command alone. Throws IoError for a database that is open elsewhere or cannot be written, InvalidArgument
+  /// for a copy of another run.
   WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, Interrupt& interrupt);
 
   /// What is to be opened and written.

@@ -10,7 +10,7 @@ enum class ErrorCode {
   invalid_argument,   // a parameter is outside what the call accepts
   invalid_value,      // the data hold a value that no distance is defined for (NaN, a zero row in cosine)
   range_error,        // the answer does not fit the type or the format that was asked for
-  capacity_exceeded,  // the result is larger than max_results, or than free memory holds; the message has the exact need
+  capacity_exceeded,  // the result is larger than max_results or what free memory holds; the message has the need
   memory_budget,      // the smallest plan needs more than the budget; nothing was allocated
   out_of_memory,      // the machine refused memory that the budget allowed
   device_error,       // no usable device, or it failed

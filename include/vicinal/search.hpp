@@ -27,9 +27,10 @@ struct Report {
 };
 Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options = {});
 
-/// As knn, of a part of a corpus, for lists that are merged with those of other parts. Rows whose distances are beyond the type may be none of the whole's
-/// nearest: a list ends before them, in place of a RangeError. Its next entry then has the id `beyond_type`, and those behind it are missing; merge skips
-/// all of them, and a merged list that is short and had such an entry is the whole's RangeError.
+/// As knn, of a part of a corpus, for lists that are merged with those of other parts. Rows whose distances are beyond
+/// the type may be none of the whole's nearest, so a list ends before them, in place of a RangeError. Its next entry
+/// then has the id `beyond_type`, and those behind it are missing; merge skips all of them, and a merged list that is
+/// short and had such an entry is the whole's RangeError.
 inline constexpr std::int64_t beyond_type = -2;
 Neighbors knn_of_part(const Points& part, const Points& queries, const KnnOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Buffer formats and DLPack types into the twelve types of values, of which six are elements of vectors, and the refusals:
-// TypeError for what is not a real number, InvalidArgument for numbers of a width that is not supported.
+// Buffer formats and DLPack types into the twelve types of values, of which six are elements of vectors, and the
+// refusals: TypeError for what is not a real number, InvalidArgument for numbers of a width that is not supported.
 #include "arrays.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -145,8 +145,8 @@ int cuda_device_of(const Tensor& tensor) {
   return tensor.device_type() == cuda || tensor.device_type() == cuda_managed ? tensor.device_id() : -1;
 }
 
-/// A buffer that two of ours share has one reference to its exporter, which neither may claim. What a tensor of DLPack keeps is
-/// its producer's own affair, and hidden.
+/// A buffer that two of ours share has one reference to its exporter, which neither may claim. What a tensor of DLPack
+/// keeps is its producer's own affair, and hidden.
 int traverse_buffer(const std::shared_ptr<Py_buffer>& buffer, visitproc visit, void* arg) {
   if (buffer.use_count() == 1) Py_VISIT(buffer->obj);
   return 0;
@@ -158,7 +158,8 @@ nb::ndarray<nb::ro> tensor_of(nb::handle capsule, const std::string& name) {
   return tensor;
 }
 
-/// Bytes from each item of a dimension to the next. Throws where items would lie at addresses that no memory has: an exporter may say anything.
+/// Bytes from each item of a dimension to the next. Throws where items would lie at addresses that no memory has: an
+/// exporter may say anything.
 std::vector<std::int64_t> strides_of(const nb::ndarray<nb::ro>& tensor, std::int64_t size, const std::string& name) {
   __extension__ using wide = __int128;
   constexpr auto most = static_cast<wide>(INT64_MAX);

@@ -1,7 +1,7 @@
 // Rows handed over by Python, seen in place: through the buffer protocol (NumPy, memoryview, mmap: any
-// stride, any alignment, either byte order), through DLPack (bfloat16 travels only there) or, of a CUDA device, by address.
-// Nothing is copied here but integers of more than 8 bits, and those once. The view holds its owner, so the memory outlives
-// every search that reads it.
+// stride, any alignment, either byte order), through DLPack (bfloat16 travels only there) or, of a CUDA device, by
+// address. Nothing is copied here but integers of more than 8 bits, and those once. The view holds its owner, so the
+// memory outlives every search that reads it.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -35,7 +35,8 @@ class Rows {
   /// A DLPack capsule whose tensor lies in memory that the CPU reads, or in that of a CUDA device.
   /// stream: on which its owner still works, a cudaStream_t; 0: none.
   static Rows from_dlpack(nb::handle capsule, const std::string& name, std::uintptr_t stream = 0);
-  /// Rows in memory of the host (cuda_device -1) or of a CUDA device, which `owner` holds; dense where no strides are given, which count elements.
+  /// Rows in memory of the host (cuda_device -1) or of a CUDA device, which `owner` holds; dense where no strides are
+  /// given, which count elements.
   static Rows from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype,
                            const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream,
                            const std::optional<nb::tuple>& strides);
@@ -46,7 +47,8 @@ class Rows {
   const Points& anywhere() const;
   /// Rows, columns and element type; the data may be null.
   const Points& declared() const noexcept { return points_; }
-  /// Makes integers of 16 to 64 bits elements of vectors, which searches need and plans do not; returns the bytes that took.
+  /// Makes integers of 16 to 64 bits elements of vectors, which searches need and plans do not; returns the bytes that
+  /// took.
   std::int64_t convert();
   /// What convert() would return.
   std::int64_t conversion_bytes() const noexcept;
@@ -74,8 +76,8 @@ class Rows {
 /// Throws DeviceError where the device that the search will run on cannot read a side in place.
 void check_reach(const Options& options, std::initializer_list<const Rows*> sides);
 
-/// Values to select from, or a payload: one or two dimensions (one is a row), of any of twelve types, in memory of the host or
-/// of a CUDA device. Of a payload only the size of its items is looked at.
+/// Values to select from, or a payload: one or two dimensions (one is a row), of any of twelve types, in memory of the
+/// host or of a CUDA device. Of a payload only the size of its items is looked at.
 class ValueRows {
  public:
   static ValueRows from_buffer(nb::handle array, const std::string& name, bool bfloat16);

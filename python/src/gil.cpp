@@ -62,7 +62,8 @@ void check_interpreter() {
   throw nb::python_error();
 }
 
-// The thread is counted before the lock is free, since the one that ends the interpreter may have the lock before this one goes on.
+// The thread is counted before the lock is free, since the one that ends the interpreter may have the lock before this
+// one goes on.
 GilRelease::GilRelease() noexcept {
   count_release(1);
   state_ = PyEval_SaveThread();

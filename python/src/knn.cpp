@@ -27,11 +27,12 @@
 namespace vicinal::python {
 namespace {
 
-/// Results of so many entries go into arrays that NumPy makes, in a tenth of the time that an array of foreign memory takes; those of larger
-/// ones are touched first by the threads that fill them.
+/// Results of so many entries go into arrays that NumPy makes, in a tenth of the time that an array of foreign memory
+/// takes; those of larger ones are touched first by the threads that fill them.
 constexpr std::int64_t most_small_entries = 1 << 14;
 
-/// A search whose results NumPy's own arrays take; nothing where they are many, or what is asked is not plain: the library refuses or pads then.
+/// A search whose results NumPy's own arrays take; nothing where they are many, or what is asked is not plain: the
+/// library refuses or pads then.
 template <class Search>
 std::optional<nb::tuple> small_knn(const Shape& corpus, const Points& queries, const Options& options,
                                    const Search& search) {
@@ -50,7 +51,8 @@ std::optional<nb::tuple> small_knn(const Shape& corpus, const Points& queries, c
   return neighbors_to_python(distances.array(), ids.array(), std::move(report));
 }
 
-/// Type of the distances of a search whose results its caller makes memory for. Throws what the search would, where that memory may be anything.
+/// Type of the distances of a search whose results its caller makes memory for. Throws what the search would, where
+/// that memory may be anything.
 std::string distance_type(const Shape& corpus, const Points& queries, const Options& options) {
   const KnnOptions& knn = options.knn;
   const bool plain =

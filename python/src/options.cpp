@@ -42,8 +42,8 @@ void construct_options(Options* self, std::int64_t asked_k, const std::string& m
                        std::int64_t ngram, std::int64_t max_length, nb::object callback, const std::string& sort,
                        std::uintptr_t stream_address) {
   KnnOptions knn;
-  // Every member has a name here, so that one more does not compile until it is thought of. Python has no words for proof; progress and stop are
-  // those of each call (Options::search).
+  // Every member has a name here, so that one more does not compile until it is thought of. Python has no words for
+  // proof; progress and stop are those of each call (Options::search).
   auto& [k, metric, distance_type, pad, first_id, degenerate, eligible, strings, proof, memory, run, progress, stop,
          stream] = knn;
   k = asked_k;

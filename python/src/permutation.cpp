@@ -64,7 +64,8 @@ nb::tuple plan_to_python(const PermutationPlan& plan) {
                         plan.budget_bytes, plan.prepared_bytes, plan.text());
 }
 
-/// What a callable raised, on its way through the library, to which it is a cancellation. Nothing else keeps it: it holds the frames of the call.
+/// What a callable raised, on its way through the library, to which it is a cancellation. Nothing else keeps it: it
+/// holds the frames of the call.
 class DistanceRaised : public Error {
  public:
   explicit DistanceRaised(nb::python_error&& error)

@@ -17,7 +17,8 @@ namespace vicinal::python {
 
 namespace nb = nanobind;
 
-/// What a call reports of itself, for Python; few callers look at it, so it becomes Python objects when it is asked for.
+/// What a call reports of itself, for Python; few callers look at it, so it becomes Python objects when it is asked
+/// for.
 class PythonReport {
  public:
   explicit PythonReport(Report report) : report_(std::move(report)) {}

@@ -1,5 +1,5 @@
-// Selection from Python. Results go to memory that vicinal/_select.py took from the library that the values came from, so
-// that they are arrays of that library, on the values' device.
+// Selection from Python. Results go to memory that vicinal/_select.py took from the library that the values came from,
+// so that they are arrays of that library, on the values' device.
 #include "select.hpp"
 
 #include <nanobind/stl/string.h>

@@ -1,4 +1,5 @@
-// See strings.hpp. The structures of the Arrow C data interface are written out as its specification gives them: they are an ABI.
+// See strings.hpp. The structures of the Arrow C data interface are written out as its specification gives them: they
+// are an ABI.
 #include "strings.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -1,5 +1,5 @@
-// Strings handed over by Python: arrays of symbols and offsets that vicinal/_strings.py made, or an Arrow array seen in place
-// through its C data interface. The view holds its owner.
+// Strings handed over by Python: arrays of symbols and offsets that vicinal/_strings.py made, or an Arrow array seen in
+// place through its C data interface. The view holds its owner.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -18,7 +18,8 @@ class Texts {
   using Data = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   /// encoding: "utf8", "utf32" or "bytes".
   Texts(Data data, Integers offsets, const std::string& encoding);
-  /// The two capsules of __arrow_c_array__. Throws InvalidArgument for arrays of something else, InvalidValue for a null.
+  /// The two capsules of __arrow_c_array__. Throws InvalidArgument for arrays of something else, InvalidValue for a
+  /// null.
   static Texts from_arrow(const nb::capsule& schema, const nb::capsule& array, const std::string& name);
 
   const Strings& view() const noexcept { return view_; }

@@ -1,4 +1,5 @@
-// What every function of vicinal.h does around its work: exceptions kept in and told as the thread's last error, and the caller's options.
+// What every function of vicinal.h does around its work: exceptions kept in and told as the thread's last error, and
+// the caller's options.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -60,8 +61,8 @@ T& required(T* pointer, const char* name) {
   return *pointer;
 }
 
-/// The caller's options in this build's structure: an older, shorter one is filled up with zeros, and a newer, longer one will
-/// do as long as what it has beyond ours is zero.
+/// The caller's options in this build's structure: an older, shorter one is filled up with zeros, and a newer, longer
+/// one will do as long as what it has beyond ours is zero.
 inline vicinal_options known(const vicinal_options* given) {
   vicinal_options options{};
   options.size = sizeof options;
@@ -91,8 +92,8 @@ inline Progress progress_of(const vicinal_options& options) {
 
 inline KnnOptions search_of(const vicinal_options& options, std::int64_t k) {
   KnnOptions search;
-  // Every member has a name here, so that one more does not compile until it is thought of. The C face has no words for eligible rows, strings, a stop
-  // token (progress stops) and streams.
+  // Every member has a name here, so that one more does not compile until it is thought of. The C face has no words for
+  // eligible rows, strings, a stop token (progress stops) and streams.
   auto& [asked_k, metric, distance_type, pad, first_id, degenerate, eligible, strings, proof, memory, run, progress,
          stop, stream] = search;
   asked_k = k;

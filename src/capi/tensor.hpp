@@ -15,7 +15,8 @@ Points points_of(const DLTensor* tensor, const char* name);
 /// Rows of values in place, and a payload of their shape. Throw InvalidArgument, DeviceError.
 Values values_of(const DLTensor* tensor, const char* name);
 Payload payload_of(const DLTensor* tensor, const Values& values);
-/// Two dense tensors of one shape, or ids alone where distances are null; what is given is only read. Throws as part_of.
+/// Two dense tensors of one shape, or ids alone where distances are null; what is given is only read. Throws as
+/// part_of.
 NeighborsView result_of(const DLTensor* distances, const DLTensor* ids, const std::string& name);
 /// Two dense tensors of one shape: a part of a merge. Throws InvalidArgument, DeviceError.
 NeighborsView part_of(const DLTensor* distances, const DLTensor* ids, std::size_t number);

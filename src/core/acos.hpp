@@ -1,5 +1,5 @@
-// An arc cosine of our own, since libraries differ by units in the last place. Plain operations of IEEE binary64, each rounded once, so
-// that host and device agree.
+// An arc cosine of our own, since libraries differ by units in the last place. Plain operations of IEEE binary64, each
+// rounded once, so that host and device agree.
 #pragma once
 #include <cmath>
 
@@ -17,7 +17,8 @@ VICINAL_HOST_DEVICE inline double arcsine_tail(double u) noexcept {
   return sum * u;
 }
 
-/// Arc cosine of x in [-1, 1], in radians; 0 of 1. Within 1.5 units in the last place (tests/unit/core/test_match_rule.cpp).
+/// Arc cosine of x in [-1, 1], in radians; 0 of 1. Within 1.5 units in the last place
+/// (tests/unit/core/test_match_rule.cpp).
 VICINAL_HOST_DEVICE inline double arc_cosine(double x) noexcept {
   constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
   const double size = x < 0 ? -x : x;

@@ -47,7 +47,8 @@ struct BoundModel {
   double rotated = 0;   // Rotation::roundings() of the corpus's transform
   bool direct = false;  // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
 
-  /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
+  /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are
+  /// exact.
   BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
       : metric(m), sum(filter_sum_of(m)), unit(row_of(m).filter == FilterRows::unit), type(t), dims(d), scale(s) {
     const double nu = static_cast<double>(chain) * static_cast<double>(d) * float_u;
@@ -73,8 +74,8 @@ struct BoundModel {
     return (static_cast<double>(dims) / 32 + 32 + rotated) * double_u;
   }
 
-  /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two roundings of a
-  /// difference, one of each sum, and the term's.
+  /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two
+  /// roundings of a difference, one of each sum, and the term's.
   VICINAL_HOST_DEVICE double direct_wider() const noexcept {
     return (1 + (static_cast<double>(dims) + 8) * 2 * float_u) / (1 - 16 * double_u);
   }
@@ -85,8 +86,8 @@ VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
   return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
 }
 
-/// One row or query as the filter sees it. e, n: rounded up. low: at most |x'|, and 0 where it was not measured. lowered: how far a row's term lies
-/// below |x^|^2 - e^2, so that it is not above |x'|^2 either; of squares in bytes.
+/// One row or query as the filter sees it. e, n: rounded up. low: at most |x'|, and 0 where it was not measured.
+/// lowered: how far a row's term lies below |x^|^2 - e^2, so that it is not above |x'|^2 either; of squares in bytes.
 struct FilterNorms {
   double e = 0;
   double n = 0;
@@ -176,7 +177,8 @@ VICINAL_HOST_DEVICE inline double theta_of_key(const BoundModel& model, double k
   return model.scale * raised * (1 + 4 * double_u);
 }
 
-/// The largest canonical value of a row whose true distance is at most `upper` (filter units), before rounding to a key.
+/// The largest canonical value of a row whose true distance is at most `upper` (filter units), before rounding to a
+/// key.
 VICINAL_HOST_DEVICE inline double value_of_upper(const BoundModel& model, double upper, double query_scale) noexcept {
   const double wider = 1 + 2 * model.canonical_error();
   switch (row_of(model.metric).triangle) {
@@ -258,8 +260,10 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
 
 // ---- bytes: x^ = step * i with whole i, so that products of rows are exact in 32 bits ----
 //
-// A unit of the sum I of i_q i_r is worth `unit` in t = term - unit * I. The kernel starts from the row's bias >= -term / unit, adds
-// (i_r + 128) i_q column by column, and excludes where that is below a threshold; `shift` is the part that belongs to the 128.
+// A unit of the sum I of i_q i_r is worth `unit` in t = term - unit * I. The kernel starts from the row's bias >= -term
+// / unit, adds
+// (i_r + 128) i_q column by column, and excludes where that is below a threshold; `shift` is the part that belongs to
+// the 128.
 
 /// Biases and thresholds are within 2^30 and 2^29; sums of up to 255 * 128 a column stay below 2^29 in so many columns.
 inline constexpr std::int64_t most_int8_dims = 16384;
@@ -313,20 +317,22 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs float_threshold_coeffs(const BoundMod
   return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120,
           2 * reach * rounded, 2 * model.kappa * q.n * rounded};
 }
-/// The threshold of squares in bytes that follows from the distance of the rounded rows, which errors move by their sum at most.
+/// The threshold of squares in bytes that follows from the distance of the rounded rows, which errors move by their sum
+/// at most.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs distance_coeffs(double theta, double query_square,
                                                            const FilterNorms& q) noexcept {
   const double a = theta + q.e;
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
 }
-/// The threshold that follows from their product and the lengths of the rows themselves (docs/exactness.md, 8.11): less where these are below theta.
+/// The threshold that follows from their product and the lengths of the rows themselves (docs/exactness.md, 8.11): less
+/// where these are below theta.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs product_coeffs(double theta, const FilterNorms& q) noexcept {
   constexpr double rounded = 1 + 4 * double_u;
   return {theta * theta * (1 + 8 * double_u) - q.low * q.low * (1 - 4 * double_u) + 0x1p-120, 2 * q.n * rounded,
           2 * q.e * rounded};
 }
-/// The coefficients of a query of bytes, by whichever bound is closer; as theta falls, one follows the other, and a mixture of both bounds nothing. Who reads
-/// them while they change has a low of 0, with which it is always the first.
+/// The coefficients of a query of bytes, by whichever bound is closer; as theta falls, one follows the other, and a
+/// mixture of both bounds nothing. Who reads them while they change has a low of 0, with which it is always the first.
 VICINAL_HOST_DEVICE inline ThresholdCoeffs threshold_coeffs(const BoundModel& model, double theta, double query_square,
                                                             const FilterNorms& q) noexcept {
   if (model.sum == Sum::products) {

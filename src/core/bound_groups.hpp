@@ -1,16 +1,20 @@
-// One comparison for the rows of a group, for a device that has the products of several rows with a query at hand (docs/exactness.md,
-// 8.9). With A_G the least term of the group's rows and e, n their largest norms, a row that must stay has a product I of integers with
+// One comparison for the rows of a group, for a device that has the products of several rows with a query at hand
+// (docs/exactness.md,
+// 8.9). With A_G the least term of the group's rows and e, n their largest norms, a row that must stay has a product I
+// of integers with
 //
 //   I >= (A_G - bound) / unit,   bound = base + by_e * e + by_n * (n + e),   unit = multiplier * s_q * s_r,
 //
-// so a group whose largest product is below that holds no such row. Both factors of 1 / unit are applied beforehand, to what belongs to the
-// query and to what belongs to the group; in single precision, each part moved by 2^-20 of its size, where it has fewer than eight roundings.
+// so a group whose largest product is below that holds no such row. Both factors of 1 / unit are applied beforehand, to
+// what belongs to the query and to what belongs to the group; in single precision, each part moved by 2^-20 of its
+// size, where it has fewer than eight roundings.
 #pragma once
 #include "core/bound_quick.hpp"
 
 namespace vicinal {
 
-/// The rows of a group: their least term, and the largest of their norms. Masked rows, whose term is +inf, have no part in it.
+/// The rows of a group: their least term, and the largest of their norms. Masked rows, whose term is +inf, have no part
+/// in it.
 struct RowGroup {
   float least = std::numeric_limits<float>::infinity();
   FilterNorms maxima;
@@ -20,7 +24,8 @@ VICINAL_HOST_DEVICE inline void take_row(RowGroup& group, float term, const Filt
   take_maxima(group.maxima, norms);
 }
 
-/// What the rows of a group have in common, divided by their step. term: of the least, lowered; e, n: the largest, raised, n with e added.
+/// What the rows of a group have in common, divided by their step. term: of the least, lowered; e, n: the largest,
+/// raised, n with e added.
 struct alignas(16) GroupNorms {
   float term, inverse, e, n;
 };
@@ -39,7 +44,8 @@ VICINAL_HOST_DEVICE inline GroupNorms group_norms(const RowGroup& group, double 
   const double raised = inverse * (1 + group_slack), term = static_cast<double>(group.least) * inverse,
                low = term - std::fabs(term) * group_slack;
   const float e = up32(group.maxima.e * raised), n = up32((group.maxima.n + group.maxima.e) * raised);
-  // With a row that is always a candidate: no query with a bound has one as large, and a query without any row keeps its infinite one.
+  // With a row that is always a candidate: no query with a bound has one as large, and a query without any row keeps
+  // its infinite one.
   if (!(low > -0x1p100 && inverse > 0x1p-100 && e < most_group_part && n < most_group_part))
     return {-0x1p127F, 0x1p-60F, 0, 0};
   return {static_cast<float>(std::min(low, 0x1p127)), static_cast<float>(inverse), e, n};
@@ -55,8 +61,9 @@ VICINAL_HOST_DEVICE inline GroupCoeffs group_coeffs(const ThresholdCoeffsF32& co
   return {inverse, (coeffs.base + std::fabs(coeffs.base) * slack) * inverse, by_e, by_n};
 }
 
-/// A group may have a row that stays iff the largest of their products with the query is at least this; NaN, of masked rows and what knows
-/// nothing, means none. Products are whole, so 1/16 less makes no difference but where parts of it underflow.
+/// A group may have a row that stays iff the largest of their products with the query is at least this; NaN, of masked
+/// rows and what knows nothing, means none. Products are whole, so 1/16 less makes no difference but where parts of it
+/// underflow.
 VICINAL_HOST_DEVICE inline float group_threshold(const GroupCoeffs& query, const GroupNorms& group) noexcept {
   const float bound =
       std::fma(query.base, group.inverse, std::fma(query.by_e, group.e, std::fma(query.by_n, group.n, 0x1p-4F)));

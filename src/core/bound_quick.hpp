@@ -1,10 +1,11 @@
-// Biases and thresholds of bytes in single precision, for a device that binds a tile's bounds in less time than its double precision takes
-// (docs/exactness.md, 8.5 and 8.6). A bias is at least as large and a threshold at most as large as core/bound.hpp has them, by some 2^-21 of their
-// size: each operation rounds by 2^-24 of its result, and there are fewer than eight in a row. `most`: a power of two that no product exceeds. In
-// units of it
+// Biases and thresholds of bytes in single precision, for a device that binds a tile's bounds in less time than its
+// double precision takes (docs/exactness.md, 8.5 and 8.6). A bias is at least as large and a threshold at most as large
+// as core/bound.hpp has them, by some 2^-21 of their size: each operation rounds by 2^-24 of its result, and there are
+// fewer than eight in a row. `most`: a power of two that no product exceeds. In units of it
 //
 //   2      biases of rows that stand for anything      1 at least with their products, the largest threshold
-//   -1.5   the least bias of a row that is there       -2.5 at least, the least threshold: such a row passes while nothing is known
+//   -1.5   the least bias of a row that is present     -2.5 at least, the least threshold: such a row passes while
+//                                                      nothing is known
 //   -3.75  the bias of a masked row                    -2.75 at most: excluded by every threshold
 #pragma once
 #include "core/bound.hpp"
@@ -38,7 +39,8 @@ VICINAL_HOST_DEVICE inline std::int32_t quick_threshold(const ThresholdCoeffsF32
   return static_cast<std::int32_t>(std::ceil(low < most ? low : most));
 }
 
-/// At least every sum of differences of codes whose t, the step times the sum rounded once, is within the bound. inverse: 1 / step, rounded.
+/// At least every sum of differences of codes whose t, the step times the sum rounded once, is within the bound.
+/// inverse: 1 / step, rounded.
 VICINAL_HOST_DEVICE inline std::int32_t difference_limit(float bound, float inverse) noexcept {
   const float steps = std::max(bound * inverse * (1 + 0x1p-20F), -1.0F);
   return !(steps < 0x1p30F) ? std::numeric_limits<std::int32_t>::max() : static_cast<std::int32_t>(std::floor(steps));

@@ -1,10 +1,11 @@
-// The proof of refinement by second-level codes: a byte more of each row, read for the few that bytes alone cannot exclude
+// The proof of refinement by second-level codes: a byte more of each row, read for the few that bytes alone cannot
+// exclude
 // (docs/exactness.md, section 8). With f = x' - x^ the quantization error of a row's or a query's first byte,
 //
 //   q'.r' = q^.r^ + f_q.r' + q^.f_r.
 //
-// The first product is the tile's sum. The second byte of a row holds r' to four bits (u) and f_r to four bits (v), that of a query
-// holds f_q to eight (p). Both products that are left then come from one exact sum of bytes, and
+// The first product is the tile's sum. The second byte of a row holds r' to four bits (u) and f_r to four bits (v),
+// that of a query holds f_q to eight (p). Both products that are left then come from one exact sum of bytes, and
 //
 //   |q'.r' - (q^.r^ + p.u + q^.v)| <= |f_q - p| |r'| + |p| |r' - u| + |q^| |f_r - v|,                  second_slack
 //
@@ -18,12 +19,13 @@
 
 namespace vicinal {
 
-/// Steps of the second byte, in steps s of the first: u = s (16 T - 120.5), v = s (L - 7.5) / 16 with T and L of four bits, p = s j / 256.
+/// Steps of the second byte, in steps s of the first: u = s (16 T - 120.5), v = s (L - 7.5) / 16 with T and L of four
+/// bits, p = s j / 256.
 inline constexpr double second_coarse_middle = 120.5, second_fine = 1.0 / 16, second_fine_middle = 7.5,
                         second_query = 1.0 / 256;
 
-/// Sums measured while a second byte was made, in filter units: xx of x'^2; `coarse` and `fine` of a row (r' - u)^2 and (f_r - v)^2; of a
-/// query `coarse` p^2 and `fine` (f_q - p)^2.
+/// Sums measured while a second byte was made, in filter units: xx of x'^2; `coarse` and `fine` of a row (r' - u)^2 and
+/// (f_r - v)^2; of a query `coarse` p^2 and `fine` (f_q - p)^2.
 struct SecondQuantizationErrors {
   double xx = 0, coarse = 0, fine = 0;
 };
@@ -49,13 +51,15 @@ inline SecondNorms second_norms(const BoundModel& model, const SecondQuantizatio
           .low = std::max(root * (2 - sums) - evaluated, 0.0)};
 }
 
-/// What refinement adds to the t of a row besides products: with it t is of |r'|^2. Not finite: the row is never excluded (-inf).
+/// What refinement adds to the t of a row besides products: with it t is of |r'|^2. Not finite: the row is never
+/// excluded (-inf).
 inline float second_term(const BoundModel& model, const SecondNorms& row, float term) noexcept {
   if (!std::isfinite(term)) return -std::numeric_limits<float>::infinity();
   return model.sum == Sum::products ? 0.0F : down32(row.low * row.low * (1 - 4 * double_u) - static_cast<double>(term));
 }
 
-/// At most t after refinement. sum: of j T + i_q L. shift: what the middles of T and L add to it, `second_shift` of the query.
+/// At most t after refinement. sum: of j T + i_q L. shift: what the middles of T and L add to it, `second_shift` of the
+/// query.
 inline float second_t(float t, float term, double unit, std::int64_t sum, double shift) noexcept {
   return down32(static_cast<double>(t) + static_cast<double>(term) -
                 unit * (static_cast<double>(sum) * second_fine + shift));
@@ -85,8 +89,9 @@ inline float second_threshold(const BoundModel& model, double theta, const Secon
   return up32(theta * theta * (1 + 8 * double_u) - q.low * q.low * (1 - 4 * double_u) + 2 * slack + 0x1p-120);
 }
 
-/// An upper bound of the true distance (folded product) of a row that has this second t in that tile. What roundings and the whole numbers of seeds took
-/// off t is given back: of the terms of t, none is beyond eight times the square of both lengths.
+/// An upper bound of the true distance (folded product) of a row that has this second t in that tile. What roundings
+/// and the whole numbers of seeds took off t is given back: of the terms of t, none is beyond eight times the square of
+/// both lengths.
 inline double second_upper(const BoundModel& model, float t, double unit, const SecondNorms& q, double rounded,
                            const SecondNorms& tile) noexcept {
   if (!std::isfinite(t)) return infinite;

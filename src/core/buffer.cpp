@@ -1,6 +1,6 @@
 // Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 4 MiB and more ask for huge pages, which
-// a packed corpus needs: each query block walks all of it. Of those that are at most 16 KiB a thread keeps some for its next search, which asks
-// for just the same: the heap takes as long for them as a small search.
+// a packed corpus needs: each query block walks all of it. Of those that are at most 16 KiB a thread keeps some for its
+// next search, which asks for just the same: the heap takes as long for them as a small search.
 #include "core/buffer.hpp"
 
 #include <sys/mman.h>
@@ -35,7 +35,8 @@ constexpr std::size_t kept_to = 16 << 10;
 constexpr std::size_t line = 64;
 constexpr std::size_t lines(std::size_t bytes) noexcept { return divide_up(bytes, line); }
 
-/// KeptBlocks are the small buffers that a thread has given back and may have again, in a list for each number of cache lines.
+/// KeptBlocks are the small buffers that a thread has given back and may have again, in a list for each number of cache
+/// lines.
 class KeptBlocks {
  public:
   ~KeptBlocks() {

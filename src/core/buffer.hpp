@@ -1,5 +1,7 @@
-// Memory of stages: 64-byte aligned, uninitialised, given back at once but for small buffers, of which a thread keeps some for its next search
-// (kept_bytes.hpp). Large ones are mapped on their own, so that a search leaves no growth behind and its peak is what the plan said.
+// Memory of stages: 64-byte aligned, uninitialised, given back at once but for small buffers, of which a thread keeps
+// some for its next search
+// (kept_bytes.hpp). Large ones are mapped on their own, so that a search leaves no growth behind and its peak is what
+// the plan said.
 #pragma once
 #include <cstddef>
 #include <cstdint>

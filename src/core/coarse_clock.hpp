@@ -1,4 +1,5 @@
-// A clock that is read in a fifth of the time that steady_clock takes, for what every call asks and what may be some milliseconds late.
+// A clock that is read in a fifth of the time that steady_clock takes, for what every call asks and what may be some
+// milliseconds late.
 #pragma once
 #include <chrono>
 #include <ctime>

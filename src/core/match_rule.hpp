@@ -1,5 +1,5 @@
-// What decides whether a best and a second best make a match (semantics C21), for host and device: from the keys that a search ranks
-// by, which of integer rows are whole numbers.
+// What decides whether a best and a second best make a match (semantics C21), for host and device: from the keys that a
+// search ranks by, which of integer rows are whole numbers.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace vicinal {
 
-/// What a key is. distance: the distance itself. square: the square of it, a whole number. product: q.r of u8 rows, a whole number, for
-/// the angle. cosine: the cosine distance, for the angle.
+/// What a key is. distance: the distance itself. square: the square of it, a whole number. product: q.r of u8 rows, a
+/// whole number, for the angle. cosine: the cosine distance, for the angle.
 enum class MatchKey : std::uint8_t { distance, square, product, cosine };
 
-/// What the score of two rows of bytes is, a whole number of 32 bits, larger is nearer: the negative square of their distance, of which the
-/// key is the square or the root; or their product.
+/// What the score of two rows of bytes is, a whole number of 32 bits, larger is nearer: the negative square of their
+/// distance, of which the key is the square or the root; or their product.
 enum class ScoreKind : std::uint8_t { square, root, product };
 VICINAL_HOST_DEVICE inline double key_of(ScoreKind kind, std::int32_t score) noexcept {
   const auto square = static_cast<double>(-std::int64_t{score});  // never -0
@@ -34,7 +34,8 @@ struct BestTwo {
   double best = 0, second = 0;
 };
 
-/// It tells whether best - r^2 second, whole numbers up to 2^53 and r from 1e-6 to 1e6, is negative (-1), zero or positive (1), exactly.
+/// It tells whether best - r^2 second, whole numbers up to 2^53 and r from 1e-6 to 1e6, is negative (-1), zero or
+/// positive (1), exactly.
 VICINAL_HOST_DEVICE inline int compare_squares(double best, double ratio, double second) noexcept {
   const double about = ratio * ratio * second;  // within 2^-51 of it, relatively
   if (best < about * (1 - 0x1p-50)) return -1;

@@ -14,13 +14,13 @@ namespace vicinal {
 enum class Compares : unsigned char { rows, strings, rows_or_strings, indexed_rows };
 /// How a value is made of the sum (core/canonical.hpp).
 enum class Finish : unsigned char { itself, root, cosine };
-/// The rows whose sum a low-precision filter estimates: as they are, or divided by their norms, of which it takes squares of
-/// differences whatever the metric's own sum is (core/bound.hpp). none: there is no filter.
+/// The rows whose sum a low-precision filter estimates: as they are, or divided by their norms, of which it takes
+/// squares of differences whatever the metric's own sum is (core/bound.hpp). none: there is no filter.
 enum class FilterRows : unsigned char { plain, unit, none };
 enum class Direction : unsigned char { ascending, descending };
 enum class Result : unsigned char { real, count };
-/// The function of a value that obeys the triangle inequality: the value itself, its root (the value is a square of a distance),
-/// the root of its double (the chord between unit vectors), or none.
+/// The function of a value that obeys the triangle inequality: the value itself, its root (the value is a square of a
+/// distance), the root of its double (the chord between unit vectors), or none.
 enum class Triangle : unsigned char { distance, square, chord, none };
 
 struct MetricRow {
@@ -55,8 +55,9 @@ VICINAL_HOST_DEVICE constexpr Sum filter_sum_of(Metric metric) noexcept {
   const MetricRow row = row_of(metric);
   return row.filter == FilterRows::none ? Sum::none : row.filter == FilterRows::unit ? Sum::squares : row.sum;
 }
-/// It tells whether core/bound.hpp proves what a filter of the metric excludes. Its theta_of_key takes from `triangle` how the value follows from
-/// the estimated sum, its key_absolute knows the root of a sum by euclidean alone: another row needs its case there before its line here.
+/// It tells whether core/bound.hpp proves what a filter of the metric excludes. Its theta_of_key takes from `triangle`
+/// how the value follows from the estimated sum, its key_absolute knows the root of a sum by euclidean alone: another
+/// row needs its case there before its line here.
 constexpr bool has_proved_filter(Metric metric) noexcept {
   const MetricRow row = row_of(metric);
   const auto is = [&](Finish finish, Triangle triangle, Direction direction = Direction::ascending) {

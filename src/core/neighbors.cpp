@@ -15,7 +15,8 @@ namespace vicinal {
 
 namespace {
 
-/// Large arrays lie in huge pages, where the system has them: the first touch of many small pages takes as long as a search on a device.
+/// Large arrays lie in huge pages, where the system has them: the first touch of many small pages takes as long as a
+/// search on a device.
 template <class T>
 std::shared_ptr<T[]> make_array(std::size_t count) {
   if (count > SIZE_MAX / sizeof(T)) throw std::bad_alloc();

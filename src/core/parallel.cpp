@@ -33,9 +33,9 @@ extern "C" void __tsan_release(void* at);
 namespace vicinal {
 namespace {
 
-/// What a loop orders: all before it, then its pieces, then all after it; and pieces of one worker, which threads may be one
-/// after the other. oneTBB is not instrumented, so under ThreadSanitizer (cmake/library.cmake) this file tells it; pieces of two
-/// workers stay unordered, so their races are still found.
+/// What a loop orders: all before it, then its pieces, then all after it; and pieces of one worker, which threads may
+/// be one after the other. oneTBB is not instrumented, so under ThreadSanitizer (cmake/library.cmake) this file tells
+/// it; pieces of two workers stay unordered, so their races are still found.
 class LoopOrder {
  public:
 #if defined(VICINAL_TSAN)
@@ -125,9 +125,10 @@ class Arenas {
   std::multimap<int, std::unique_ptr<tbb::task_arena>> idle_;
 };
 
-// The process's one limit on oneTBB's threads: its own, which is the number of cores, until a call asks for more by name; from then on
-// the largest number that was asked for. A limit for each call would be the smallest of all while calls run at once, and oneTBB would print
-// that the others' are ignored. What the system does not start is no part of it, so that oneTBB never tries to.
+// The process's one limit on oneTBB's threads: its own, which is the number of cores, until a call asks for more by
+// name; from then on the largest number that was asked for. A limit for each call would be the smallest of all while
+// calls run at once, and oneTBB would print that the others' are ignored. What the system does not start is no part of
+// it, so that oneTBB never tries to.
 class Workers {
  public:
   /// Threads that a call which asks for `threads` may have, the calling one among them.
@@ -160,7 +161,8 @@ class Workers {
   std::unique_ptr<tbb::global_control> limit_;
 };
 
-// The arenas and the workers are made while the library loads, before threads that could meet there, and never destroyed: calls may outlive static objects.
+// The arenas and the workers are made while the library loads, before threads that could meet there, and never
+// destroyed: calls may outlive static objects.
 Arenas& arenas = *new Arenas;
 Workers& workers = *new Workers;
 
@@ -210,7 +212,8 @@ void ThreadPool::for_each(std::int64_t count, FunctionRef<void(std::int64_t, int
   try {
     arena_->arena.execute(loop);
   } catch (const std::runtime_error& error) {
-    // oneTBB's own, of a thread that could be started when it was tried and cannot now; nothing else here throws the base class itself.
+    // oneTBB's own, of a thread that could be started when it was tried and cannot now; nothing else here throws the
+    // base class itself.
     if (typeid(error) != typeid(std::runtime_error)) throw;
     fail(ErrorCode::out_of_memory, cat("the system refused a thread (", error.what(), "); ask for fewer threads"));
   }

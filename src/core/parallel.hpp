@@ -19,7 +19,8 @@ namespace vicinal {
 int default_threads();
 /// The most threads that a call takes, whatever is asked.
 inline constexpr int most_threads = 1024;
-/// The threads of a call: `asked` up to most_threads, or default_threads() for 0. A negative number is the caller's to refuse.
+/// The threads of a call: `asked` up to most_threads, or default_threads() for 0. A negative number is the caller's to
+/// refuse.
 int threads_for(int asked);
 
 /// Whether this is the process that first used threads here, and no forked child of it, where none of the parent's are.
@@ -27,7 +28,8 @@ bool at_home();
 
 class ThreadPool {
  public:
-  /// `threads` is already resolved (>= 1); where the system starts fewer, there are fewer. total: units of work that progress counts to.
+  /// `threads` is already resolved (>= 1); where the system starts fewer, there are fewer. total: units of work that
+  /// progress counts to.
   ThreadPool(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -37,7 +39,8 @@ class ThreadPool {
   /// body(index, worker) for every index in [0, count), each once; worker < threads() names a scratch of its own.
   /// Runs on at most threads() threads, the calling one among them; the first exception is thrown here.
   void for_each(std::int64_t count, FunctionRef<void(std::int64_t index, int worker)> body);
-  /// The same by runs: body(begin, end) for each `length` of [0, count), the last one shorter. Of a single run nothing is allocated.
+  /// The same by runs: body(begin, end) for each `length` of [0, count), the last one shorter. Of a single run nothing
+  /// is allocated.
   template <class Body>
   void for_runs(std::int64_t count, std::int64_t length, const Body& body) {
     if (count > length)

@@ -1,5 +1,6 @@
-// The precisions of filters, a row each, cheapest first: a cascade goes through its own in this order. Code asks for a property of the row, so that
-// a precision which shares it needs no place of its own there. How a device encodes rows in a precision is in its own table
+// The precisions of filters, a row each, cheapest first: a cascade goes through its own in this order. Code asks for a
+// property of the row, so that a precision which shares it needs no place of its own there. How a device encodes rows
+// in a precision is in its own table
 // (src/cpu/prepare/precision.hpp, src/cuda/search/core/precision.hpp), what the encoding loses in core/bound.hpp.
 #pragma once
 #include <cstddef>
@@ -11,8 +12,8 @@ namespace vicinal {
 
 enum class Precision : unsigned char { int8, fp16, f32, canonical };
 
-/// What a filter's rows are made of. codes: integers that stand for so many steps, so that sums of products are exact. nothing: there is no filter,
-/// every pair's canonical distance is computed, which proves itself.
+/// What a filter's rows are made of. codes: integers that stand for so many steps, so that sums of products are exact.
+/// nothing: there is no filter, every pair's canonical distance is computed, which proves itself.
 enum class FilterElements : unsigned char { codes, floats, nothing };
 
 inline constexpr struct PrecisionRow {

@@ -1,4 +1,5 @@
-// What the system says of itself, asked again when the last answer is old: a file of /proc or of a cgroup takes longer to read than a small search.
+// What the system says of itself, asked again when the last answer is old: a file of /proc or of a cgroup takes longer
+// to read than a small search.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -4,8 +4,8 @@
 
 namespace vicinal {
 
-/// Returns what attempt() returns. Where it throws OutOfMemory, shrink() makes the next attempt smaller and returns true, or returns
-/// false when there is nothing smaller; the error goes on then, and after four times.
+/// Returns what attempt() returns. Where it throws OutOfMemory, shrink() makes the next attempt smaller and returns
+/// true, or returns false when there is nothing smaller; the error goes on then, and after four times.
 template <class Attempt, class Shrink>
 auto retry_smaller(const Attempt& attempt, const Shrink& shrink) {
   constexpr int retries = 4;

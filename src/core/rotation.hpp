@@ -1,5 +1,6 @@
-// Rows rotated before they are rounded to bytes. Rotated rows have the distances and products of the rows, but elements of one size: where a
-// few columns are much larger than the rest, or a few elements of each row, their step no longer drowns the others
+// Rows rotated before they are rounded to bytes. Rotated rows have the distances and products of the rows, but elements
+// of one size: where a few columns are much larger than the rest, or a few elements of each row, their step no longer
+// drowns the others
 // (docs/exactness.md, section 8; docs/design/0025). d log2(d) additions a row.
 #pragma once
 #include <bit>
@@ -12,8 +13,8 @@
 
 namespace vicinal {
 
-/// Random signs, then a Hadamard transform of p columns, p the largest power of two that there are. Where that leaves columns over, the
-/// same again on the last p of them: rows keep their width, and each column meets at least p others.
+/// Random signs, then a Hadamard transform of p columns, p the largest power of two that there are. Where that leaves
+/// columns over, the same again on the last p of them: rows keep their width, and each column meets at least p others.
 class Rotation {
  public:
   /// None: rows stay as they are.
@@ -32,8 +33,8 @@ class Rotation {
   /// Additions and products of a row.
   double operations() const noexcept { return static_cast<double>(signs_.size()) * (stages() + 1); }
 
-  /// The length of what apply() errs by, in units of 2^-53 of the row's: of each pass a root, a product and a sum of each stage, and one
-  /// for what is of higher order.
+  /// The length of what apply() errs by, in units of 2^-53 of the row's: of each pass a root, a product and a sum of
+  /// each stage, and one for what is of higher order.
   double roundings() const noexcept {
     const double passes = span_ < dims_ ? 2 : 1;
     return present() ? passes * (stages() + 2) + 1 : 0;

@@ -7,7 +7,8 @@
 
 namespace vicinal {
 
-/// A thread that is made while a SignalsBlocked is there takes no signals but those of its own faults. The calling thread has its mask back in the end.
+/// A thread that is made while a SignalsBlocked is there takes no signals but those of its own faults. The calling
+/// thread has its mask back in the end.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -1,5 +1,6 @@
-// The distances of strings that are counts of edits, or functions of such a count and the two lengths: the canonical value, in
-// one rounding of binary64, and its inverse, which turns what a query still wants into a number of edits. Host and device.
+// The distances of strings that are counts of edits, or functions of such a count and the two lengths: the canonical
+// value, in one rounding of binary64, and its inverse, which turns what a query still wants into a number of edits.
+// Host and device.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -21,8 +22,8 @@ inline double string_key(Metric metric, DistanceType type, std::int64_t edits, s
   return fold_key(string_value(metric, edits, a, b), type, false);
 }
 
-/// The most edits between strings of lengths a and b whose key is at most `key`; -1 where none is, and no more than the longer
-/// length. Grows with b.
+/// The most edits between strings of lengths a and b whose key is at most `key`; -1 where none is, and no more than the
+/// longer length. Grows with b.
 inline std::int64_t most_edits(Metric metric, DistanceType type, double key, std::int64_t a, std::int64_t b) noexcept {
   const std::int64_t all = std::max(a, b);
   if (!(key >= 0)) return -1;

@@ -42,7 +42,8 @@ std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
 
 bool is_code_point(std::uint32_t symbol) noexcept { return symbol <= 0x10FFFF && (symbol >> 11) != 0x1B; }
 
-/// Calls take(symbol) for each symbol of a string that was checked. What another thread has made invalid since is U+FFFD.
+/// Calls take(symbol) for each symbol of a string that was checked. What another thread has made invalid since is
+/// U+FFFD.
 template <class Take>
 void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take) {
   const std::int64_t first = strings.offsets[row], last = strings.offsets[row + 1];

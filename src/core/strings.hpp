@@ -22,8 +22,8 @@ void check_offsets(const Strings& strings, const char* side);
 /// Every symbol of both sides of a search, numbered from 1.
 class Alphabet {
  public:
-  /// Checks every string of one side and adds its symbols; returns the lengths in symbols. `side` is "corpus" or "query".
-  /// Throws InvalidArgument (offsets, max_length) and InvalidValue (no code point, invalid UTF-8).
+  /// Checks every string of one side and adds its symbols; returns the lengths in symbols. `side` is "corpus" or
+  /// "query". Throws InvalidArgument (offsets, max_length) and InvalidValue (no code point, invalid UTF-8).
   std::vector<std::int64_t> read(const Strings& strings, const char* side, std::int64_t max_length,
                                  ThreadPool& thread_pool);
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(symbols_.size()); }

@@ -1,8 +1,9 @@
-// The sums over columns that metrics are made of (docs/semantics.md, C2; sums.def lists them), and one step of each: host, vector and device
-// code add a column's term by these functions alone, each over primitives of its own. The order of columns and lanes is the caller's.
+// The sums over columns that metrics are made of (docs/semantics.md, C2; sums.def lists them), and one step of each:
+// host, vector and device code add a column's term by these functions alone, each over primitives of its own. The order
+// of columns and lanes is the caller's.
 //
-// Primitives is a struct with a type Value, a number or a vector of them, whose operators + - * / round correctly and are never
-// contracted (cmake/flags.cmake, cuda.cmake), and static functions of it, as exact:
+// Primitives is a struct with a type Value, a number or a vector of them, whose operators + - * / round correctly and
+// are never contracted (cmake/flags.cmake, cuda.cmake), and static functions of it, as exact:
 //   fma(a, b, c) = a b + c  abs(a)  max(a, b)  max_abs(a, b) = max(a, |b|)
 //   add_differing_bits(s, q, r): s plus the number of bits in which two bytes differ, where Sum::bits is taken
 #pragma once

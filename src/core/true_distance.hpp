@@ -1,6 +1,6 @@
 // What a canonical value says of the true distance: an interval, rounded outward, of a quantity that obeys the triangle
-// inequality. euclidean is such a quantity itself, sqeuclidean the square of one; of cosine and correlation it is the chord
-// between unit vectors, sqrt(2 v). Metrics without one (inner_product) say nothing.
+// inequality. euclidean is such a quantity itself, sqeuclidean the square of one; of cosine and correlation it is the
+// chord between unit vectors, sqrt(2 v). Metrics without one (inner_product) say nothing.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ class TrueDistance {
   /// cols: terms of a canonical sum.
   /// mass: of the heaviest row, for emd.
   TrueDistance(Metric metric, std::int64_t cols, double mass = 0) noexcept {
-    // Of canonical sums of terms that are not negative: (d / 32 + 8) 2^-53 of the sum (docs/exactness.md); a root and the
-    // operations below add a few. Twice that is taken.
+    // Of canonical sums of terms that are not negative: (d / 32 + 8) 2^-53 of the sum (docs/exactness.md); a root and
+    // the operations below add a few. Twice that is taken.
     sum_ = (static_cast<double>(cols) / 16 + 64) * 0x1p-53;
     triangle_ = row_of(metric).triangle;
     if (triangle_ == Triangle::chord) absolute_ = (static_cast<double>(cols) / 8 + 24) * 0x1p-53;

@@ -56,8 +56,8 @@ struct FileSink : Sink {
 /// Items of columns [first, first + count) of one row, side by side in this machine's byte order.
 void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::int64_t count, std::byte* out) noexcept;
 
-/// Every row in turn: `prefix`, then its items as `stored` (the array's own type; or int32, or the same bits as uint64, for
-/// int64 ids that were checked to fit). Uses a few KiB, whatever the array's size and strides.
+/// Every row in turn: `prefix`, then its items as `stored` (the array's own type; or int32, or the same bits as uint64,
+/// for int64 ids that were checked to fit). Uses a few KiB, whatever the array's size and strides.
 void append_rows(Sink& out, const Array& array, Item stored, Bytes prefix = {});
 
 }  // namespace vicinal::io

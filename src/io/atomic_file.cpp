@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t buffer_size = 1 << 20;
 
-// Names of live temporaries. The thread that exchanges a pointer for null owns the string: an AtomicFile that is done with
-// it, or the signal handler. The process id keeps a forked child from removing its parent's files.
+// Names of live temporaries. The thread that exchanges a pointer for null owns the string: an AtomicFile that is done
+// with it, or the signal handler. The process id keeps a forked child from removing its parent's files.
 struct Slot {
   std::atomic<char*> name{nullptr};
   std::atomic<pid_t> process{0};

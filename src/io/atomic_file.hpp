@@ -54,7 +54,8 @@ class AtomicFile final : public FileSink {
 /// name, no permission.
 void check_target(const std::string& path);
 
-/// Where `path` leads if it is a symbolic link, be the target there or not yet; else `path`. The link itself stays when a file is written.
+/// Where `path` leads if it is a symbolic link, be the target there or not yet; else `path`. The link itself stays when
+/// a file is written.
 std::string follow_links(const std::string& path);
 
 /// Removes the temporaries of every unfinished AtomicFile of this process. Async-signal-safe.

@@ -1,6 +1,7 @@
-// .fbin, .f16bin (also .hbin), .u8bin, .i8bin, .ibin, .u64bin: the counts of rows and columns, then their items row by row, and not a byte more.
-// The counts are two uint32, or two uint64 where one of them is beyond 32 bits (as cuVS Bench writes them); the length of the file says which.
-// Counts of 64 bits without columns are none: a file that was cut after its first id of 64 bits, 0, would have them.
+// .fbin, .f16bin (also .hbin), .u8bin, .i8bin, .ibin, .u64bin: the counts of rows and columns, then their items row by
+// row, and not a byte more. The counts are two uint32, or two uint64 where one of them is beyond 32 bits (as cuVS Bench
+// writes them); the length of the file says which. Counts of 64 bits without columns are none: a file that was cut
+// after its first id of 64 bits, 0, would have them.
 #include <algorithm>
 
 #include "io/format.hpp"

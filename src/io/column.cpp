@@ -1,5 +1,5 @@
-// One integer a row: labels, lists of ids, masks. Not a matrix, so not a Format: .npy of one dimension (or one column) and
-// text of one number a line.
+// One integer a row: labels, lists of ids, masks. Not a matrix, so not a Format: .npy of one dimension (or one column)
+// and text of one number a line.
 #include <charconv>
 #include <new>
 #include <utility>

@@ -1,4 +1,5 @@
-// See crc32c.hpp. The instruction takes eight bytes in three cycles: 6 GB/s a thread, and blocks are spread over threads.
+// See crc32c.hpp. The instruction takes eight bytes in three cycles: 6 GB/s a thread, and blocks are spread over
+// threads.
 #include "io/crc32c.hpp"
 
 #include <array>

@@ -84,8 +84,8 @@ bool counts_from(std::size_t first, Words cells) {
   return !cells.empty();
 }
 
-/// Judges a first line of the integers 0 to d - 1 by the second line: names of columns or a row? Says what it took where
-/// it could be wrong.
+/// Judges a first line of the integers 0 to d - 1 by the second line: names of columns or a row? Says what it took
+/// where it could be wrong.
 bool numbers_are_names(std::size_t count, Words second, std::string& note) {
   if (second.empty() || counts_from(count, second)) return false;  // the only row, or the first of rows that count on
   const bool integers = std::all_of(second.begin(), second.end(),

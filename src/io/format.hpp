@@ -15,8 +15,9 @@
 namespace vicinal::io {
 
 /// What an array is wanted for. A format lists what it may be read as, or written for, as a sum of these.
-/// as_graph: a sparse matrix (indices, indptr, data). as_range: three lines named offsets, ids and distances. as_values: to
-/// select from, of any type, and a line is one row. as_selection: ids, values and perhaps payload of the same shape.
+/// as_graph: a sparse matrix (indices, indptr, data). as_range: three lines named offsets, ids and distances.
+/// as_values: to select from, of any type, and a line is one row. as_selection: ids, values and perhaps payload of the
+/// same shape.
 enum Role : unsigned {
   as_vectors = 1,
   as_ids = 2,

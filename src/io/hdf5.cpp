@@ -172,8 +172,8 @@ std::string list_text(const std::vector<Dataset>& datasets) {
   return text.empty() ? "no datasets" : text;
 }
 
-/// Can it be rows of vectors, or values to select from? How well: rows of wide integers or bool, which ids and masks are too, are
-/// taken where there are no others.
+/// Can it be rows of vectors, or values to select from? How well: rows of wide integers or bool, which ids and masks
+/// are too, are taken where there are no others.
 int suits(const Dataset& one, Role role) {
   if (!one.item || (one.flags && role != as_vectors)) return 0;
   const bool rows = one.shape.size() == 2;

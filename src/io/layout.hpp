@@ -38,8 +38,8 @@ struct Range {
 };
 inline constexpr Range entry_zeros = {48, 64};
 
-// Numbers in files never change their meaning; a new one is added at the end (and refused by older builds). A metric's is that of its
-// enumerator, and how many there are is asked of metrics().
+// Numbers in files never change their meaning; a new one is added at the end (and refused by older builds). A metric's
+// is that of its enumerator, and how many there are is asked of metrics().
 inline constexpr unsigned dtypes = 6, degenerates = 2;
 inline constexpr unsigned choices = 4, rank_distances = 3, forms = 4;  // of an index
 static_assert(static_cast<int>(DType::f32) == 0 && static_cast<int>(DType::f64) == 1 &&

@@ -1,5 +1,6 @@
-// Strings of a text file, one a line. Not a matrix, so not a Format. Text is UTF-8: a byte order mark is skipped, LF and CR LF end
-// a line. Bytes are taken as they are between line feeds. What follows the last line end, if it is empty, is no string.
+// Strings of a text file, one a line. Not a matrix, so not a Format. Text is UTF-8: a byte order mark is skipped, LF
+// and CR LF end a line. Bytes are taken as they are between line feeds. What follows the last line end, if it is empty,
+// is no string.
 #include <algorithm>
 #include <memory>
 #include <new>

@@ -26,7 +26,8 @@ std::uint64_t npy_data_offset(Bytes beginning) noexcept;
 /// From the start of an array file; `size` is the length of all of it. `where` is the file (and member) for messages.
 /// Throws FormatError, and VersionError for a version after 3.
 NpyHeader npy_header(const std::string& where, Bytes beginning, std::uint64_t size);
-/// The array itself; 1-d for Role as_range, either for as_values, else 2-d. Throws InvalidArgument (type, number of dimensions) and FormatError (objects, size).
+/// The array itself; 1-d for Role as_range, either for as_values, else 2-d. Throws InvalidArgument (type, number of
+/// dimensions) and FormatError (objects, size).
 Array npy_array(const std::string& where, Bytes file, Role role);
 
 /// Bytes that npy_append writes.

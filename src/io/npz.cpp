@@ -54,8 +54,8 @@ const ZipEntry& find_member(const std::string& path, const std::vector<ZipEntry>
        list_arrays(path, entries));
 }
 
-/// Can it be rows of vectors, or values to select from? How well: rows of wide integers or bool, which ids and masks are too, are
-/// taken where there are no others.
+/// Can it be rows of vectors, or values to select from? How well: rows of wide integers or bool, which ids and masks
+/// are too, are taken where there are no others.
 int suits(const NpyHeader& header, Role role) {
   const bool rows = header.shape.size() == 2;
   if (role == as_values) return header.item && (rows || header.shape.size() == 1) ? 2 : 0;

@@ -1,6 +1,6 @@
-// What .vicinal files of every kind share (docs/file-format.md): a header that says what the file is, a table of sections, and
-// checksums over every byte. A file is read in two steps: its first bytes say where everything lies, and are compared with its real
-// length before anything is allocated or touched; then the contents are checked.
+// What .vicinal files of every kind share (docs/file-format.md): a header that says what the file is, a table of
+// sections, and checksums over every byte. A file is read in two steps: its first bytes say where everything lies, and
+// are compared with its real length before anything is allocated or touched; then the contents are checked.
 #pragma once
 #include <string>
 #include <vector>
@@ -37,15 +37,16 @@ struct FileKind {
 
 /// True if the file begins as such files do.
 bool is_vicinal(Bytes beginning) noexcept;
-/// Magic, header checksum, versions, kind. `beginning` is the file's first file_head bytes, or all of a shorter one. Throws
-/// FormatError, VersionError.
+/// Magic, header checksum, versions, kind. `beginning` is the file's first file_head bytes, or all of a shorter one.
+/// Throws FormatError, VersionError.
 void check_identity(const std::string& path, Bytes beginning, std::uint64_t file_size, const FileKind& kind);
 /// "2^60" for large powers of two, which damaged and hostile files like; else the digits.
 std::string count_text(std::uint64_t count);
 /// An enumeration of the header: its value, if that is below `count`.
 unsigned enumeration(const std::string& path, const std::byte* header, std::size_t at, std::size_t count,
                      const char* name);
-/// The section table, checked against the length of the file. Of a file from a later minor version, sections of unknown types too.
+/// The section table, checked against the length of the file. Of a file from a later minor version, sections of unknown
+/// types too.
 std::vector<Section> read_table(const std::string& path, Bytes beginning, std::uint64_t file_size,
                                 const FileKind& kind);
 /// After the sections were found to be the right ones: the length of the file, reserved bytes, overlaps.

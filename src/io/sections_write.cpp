@@ -1,5 +1,5 @@
-// Writing .vicinal files: one pass over the contents, which are hashed, checked and written a block at a time, and then the
-// header and the table into the place that was left for them.
+// Writing .vicinal files: one pass over the contents, which are hashed, checked and written a block at a time, and then
+// the header and the table into the place that was left for them.
 #include <algorithm>
 
 #include "io/crc32c.hpp"

@@ -1,4 +1,5 @@
-// What users call checks the arguments, chooses how many candidates a query takes, hands queries to threads and writes entries where they belong.
+// What users call checks the arguments, chooses how many candidates a query takes, hands queries to threads and writes
+// entries where they belong.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

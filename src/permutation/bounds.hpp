@@ -1,6 +1,7 @@
-// What lets an exact search leave objects out: for each object and permutant a byte that says within which values their distance
-// lies. |d(q, p) - d(x, p)| <= d(q, x), so objects whose byte says too much for any one permutant are beyond the radius. Cells
-// hold equally many objects, their ends are values that occur, and everything is rounded outward (core/true_distance.hpp).
+// What lets an exact search leave objects out: for each object and permutant a byte that says within which values their
+// distance lies. |d(q, p) - d(x, p)| <= d(q, x), so objects whose byte says too much for any one permutant are beyond
+// the radius. Cells hold equally many objects, their ends are values that occur, and everything is rounded outward
+// (core/true_distance.hpp).
 #pragma once
 #include <array>
 #include <cstdint>

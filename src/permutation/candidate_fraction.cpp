@@ -46,7 +46,8 @@ bool tunes_on_queries(const PermutationSearch& search, std::int64_t queries) noe
   return search.tune_on == TuneOn::queries || queries >= least_to_tune_on(search.recall.value_or(default_recall));
 }
 
-// Compared as Mann and Whitney do: the mean share of left-out objects whose k-th is nearer, 1/2 where queries are like objects.
+// Compared as Mann and Whitney do: the mean share of left-out objects whose k-th is nearer, 1/2 where queries are like
+// objects.
 std::string unlike_objects(const RecallCurve& curve, std::vector<double> keys, DistanceType type, bool descends) {
   constexpr double deviations = 4;
   if (keys.empty() || curve.farthest.empty()) return "";

@@ -20,7 +20,8 @@ struct CandidateFraction {
 
 inline constexpr double default_recall = 0.95;
 
-/// Chooses the fraction that `search` asks for or that its recall needs. queries: null where there are none, as in a tuning.
+/// Chooses the fraction that `search` asks for or that its recall needs. queries: null where there are none, as in a
+/// tuning.
 CandidateFraction candidate_fraction_of(const PermutationIndex::State& state, const PermutationSearch& search,
                                         const Queries* queries, std::int64_t k, const double* radius,
                                         ThreadPool& thread_pool, const std::string& instruction_set);
@@ -28,7 +29,8 @@ CandidateFraction candidate_fraction_of(const PermutationIndex::State& state, co
 /// Whether this search measures a recall on so many queries of its own.
 bool tunes_on_queries(const PermutationSearch& search, std::int64_t queries) noexcept;
 
-/// The note for users where queries are plainly farther from the objects than these from each other; else empty. keys: of each query's k-th.
+/// The note for users where queries are plainly farther from the objects than these from each other; else empty. keys:
+/// of each query's k-th.
 std::string unlike_objects(const RecallCurve& curve, std::vector<double> keys, DistanceType type, bool descends);
 
 }  // namespace vicinal

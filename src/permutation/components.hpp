@@ -1,7 +1,7 @@
-// Distances to the permutants as a byte for each of their principal components. Permutants that lie alike tell the same thing
-// again, and orders count it as often as it is told; components do not. Each is divided by the root of its standard deviation: so
-// the widest, which tells apart what is far anyway, does not drown the others, and noise does not become as loud as they are.
-// Everything is summed in one order, so the bits are those of any machine.
+// Distances to the permutants as a byte for each of their principal components. Permutants that lie alike tell the same
+// thing again, and orders count it as often as it is told; components do not. Each is divided by the root of its
+// standard deviation: so the widest, which tells apart what is far anyway, does not drown the others, and noise does
+// not become as loud as they are. Everything is summed in one order, so the bits are those of any machine.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -36,8 +36,8 @@ class Components {
   std::vector<double> numbers_;
 };
 
-/// Eigenvectors of a symmetric n x n matrix, one a row; it keeps its eigenvalues on its diagonal. Jacobi's rotations in rows' order,
-/// until what is beside the diagonal is lost in it.
+/// Eigenvectors of a symmetric n x n matrix, one a row; it keeps its eigenvalues on its diagonal. Jacobi's rotations in
+/// rows' order, until what is beside the diagonal is lost in it.
 std::vector<double> diagonalize(std::vector<double>& matrix, std::int64_t n, ThreadPool& thread_pool);
 
 }  // namespace vicinal

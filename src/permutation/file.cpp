@@ -1,5 +1,6 @@
-// Indexes in files: the objects, which permutants see them, their ranks, and the bytes and ends of bounds. What a file says is
-// compared with its length before memory is taken, and with itself before anything is searched: ids, orders, cells, offsets, text.
+// Indexes in files: the objects, which permutants see them, their ranks, and the bytes and ends of bounds. What a file
+// says is compared with its length before memory is taken, and with itself before anything is searched: ids, orders,
+// cells, offsets, text.
 #include <algorithm>
 #include <chrono>
 #include <new>

@@ -1,5 +1,5 @@
-// Building an index: objects read and checked, permutants chosen, and every object's distances to them turned into ranks and
-// bounds. Objects are independent, so pieces of them go to threads.
+// Building an index: objects read and checked, permutants chosen, and every object's distances to them turned into
+// ranks and bounds. Objects are independent, so pieces of them go to threads.
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -33,8 +33,8 @@ void check_objects(std::int64_t count) {
     fail(ErrorCode::invalid_argument, cat("corpus has ", count, " objects, an index holds at most ", most_objects));
 }
 
-/// Distances from objects to the permutants, each in the position that was asked for. The caller is asked after every thousand of them: a distance may
-/// be the caller's own, and expensive.
+/// Distances from objects to the permutants, each in the position that was asked for. The caller is asked after every
+/// thousand of them: a distance may be the caller's own, and expensive.
 template <class Use>
 void see(const Objects& objects, Metric metric, const std::vector<std::uint32_t>& permutants,
          const std::vector<std::int64_t>& ids, ThreadPool& thread_pool, const Use& use) {
@@ -143,7 +143,8 @@ std::int64_t bytes_of(const Shape& rows, const PermutationOptions& options) {
 std::int64_t bytes_of(const Points& rows, const PermutationOptions& options) {
   return bytes_of(Shape{rows.rows, rows.cols, rows.dtype}, options);
 }
-/// Codes of four bytes a symbol, tokens as many as there are symbols, and positions; the words of tokens are not counted.
+/// Codes of four bytes a symbol, tokens as many as there are symbols, and positions; the words of tokens are not
+/// counted.
 std::int64_t bytes_of(const Strings& strings) {
   check_offsets(strings, "corpus");
   return strings.rows == 0 ? 0 : 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows;

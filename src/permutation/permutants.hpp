@@ -18,7 +18,8 @@ std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t o
 std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options,
                                             ThreadPool& thread_pool);
 
-/// `wanted` different ids below `count`, in random order: the i-th is picked among those that are left (Fisher and Yates).
+/// `wanted` different ids below `count`, in random order: the i-th is picked among those that are left (Fisher and
+/// Yates).
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);
 
 /// Distances that the index measures of an object are finite. Throws RangeError.

@@ -1,4 +1,5 @@
-// Philox4x32-10 (Salmon and others 2011): random words from a key and a counter, so that the i-th is known without the others.
+// Philox4x32-10 (Salmon and others 2011): random words from a key and a counter, so that the i-th is known without the
+// others.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Plans the memory of building and searching an index before they start: as many threads, and as many queries at a time, as the
-// budget allows.
+// Plans the memory of building and searching an index before they start: as many threads, and as many queries at a
+// time, as the budget allows.
 #pragma once
 #include "permutation/search.hpp"
 
@@ -9,7 +9,8 @@ namespace vicinal {
 PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, const PermutationOptions& options,
                            const Resolved& run);
 
-/// `rows` queries of a search that was judged. radius: of a range search, else null. device: ranks are compared there, not here.
+/// `rows` queries of a search that was judged. radius: of a range search, else null. device: ranks are compared there,
+/// not here.
 PermutationPlan plan_search(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t rows,
                             std::int64_t k, const double* radius, const Resolved& run, bool device);
 

@@ -111,7 +111,8 @@ RankScorer::RankScorer(const RankLayout& layout, const cpu::Scores& kernels)
 void RankScorer::start(const double* distances) {
   ranker_.write(distances, row_.data());
   if (layout_.form != RankForm::prefix) return;
-  // Missing permutants have rank l. An object without any of the query's scores `all_missing_`; each that it has changes that.
+  // Missing permutants have rank l. An object without any of the query's scores `all_missing_`; each that it has
+  // changes that.
   const std::int64_t l = layout_.prefix;
   const auto term = [&](std::int64_t difference) {
     return layout_.distance == RankDistance::rho ? difference * difference : std::abs(difference);
@@ -137,7 +138,8 @@ void RankScorer::score_prefix(const std::uint8_t* rows, std::int64_t count, std:
   }
 }
 
-/// Pairs in the other order: from the query's farthest permutant to its nearest, those seen before that the object has nearer.
+/// Pairs in the other order: from the query's farthest permutant to its nearest, those seen before that the object has
+/// nearer.
 template <class Number>
 std::uint32_t RankScorer::discordant(const Number* ranks) const {
   std::fill(seen_.begin(), seen_.end(), 0);

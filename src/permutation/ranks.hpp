@@ -1,7 +1,7 @@
-// The order in which an object sees the permutants, as it is kept and compared. Ranks count from 0; permutants at one distance
-// go by number. Forms: the rank of every permutant (u8, u16 above 256 permutants); the numbers of the nearest ones, in order, where
-// all others count as having the rank behind them; a bit for each, set from the middle rank on. Or no order but components of the
-// distances (components.hpp), compared by the sum of squared differences.
+// The order in which an object sees the permutants, as it is kept and compared. Ranks count from 0; permutants at one
+// distance go by number. Forms: the rank of every permutant (u8, u16 above 256 permutants); the numbers of the nearest
+// ones, in order, where all others count as having the rank behind them; a bit for each, set from the middle rank on.
+// Or no order but components of the distances (components.hpp), compared by the sum of squared differences.
 #pragma once
 #include <cstdint>
 #include <memory>

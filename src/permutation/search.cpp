@@ -1,5 +1,6 @@
-// Searching: ranks say which objects are looked at, or, where the answer is to be exact, which of them first; bounds then say which
-// of the others may be nearer than what was found. Blocks of ranks are held against several queries while they are in the cache.
+// Searching: ranks say which objects are looked at, or, where the answer is to be exact, which of them first; bounds
+// then say which of the others may be nearer than what was found. Blocks of ranks are held against several queries
+// while they are in the cache.
 #include "permutation/search.hpp"
 
 #include <algorithm>

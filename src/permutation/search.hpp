@@ -1,5 +1,6 @@
-// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a thread pool, one query at a
-// time. Either way it scores the objects, partitions them at the c-th score, and measures the candidates.
+// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a thread
+// pool, one query at a time. Either way it scores the objects, partitions them at the c-th score, and measures the
+// candidates.
 #pragma once
 #include <functional>
 #include <span>

@@ -15,7 +15,8 @@
 
 namespace vicinal {
 
-/// How recall grows with the number of candidates, by objects that were left out in turn, or by some queries (tune.cpp).
+/// How recall grows with the number of candidates, by objects that were left out in turn, or by some queries
+/// (tune.cpp).
 struct RecallCurve {
   std::int64_t measured = 0, queries = 0;  // of a call's queries; 0 of objects, which stand for all that are like them
   std::vector<std::int64_t> candidates;    // ascending; the last is all

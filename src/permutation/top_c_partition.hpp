@@ -1,5 +1,6 @@
-// The top-c partition: the first c objects by (score, number), out of scores that are small integers: counted, not sorted, as the papers do. Two or
-// three passes over the scores whatever c is, by one thread or by those of a thread pool.
+// The top-c partition: the first c objects by (score, number), out of scores that are small integers: counted, not
+// sorted, as the papers do. Two or three passes over the scores whatever c is, by one thread or by those of a thread
+// pool.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -35,7 +36,8 @@ class TopCPartition {
   static constexpr int bits_at_once = 12;
   static constexpr std::int64_t least_part = 1 << 14;
 
-  /// Scores [begin, end), and how many of them are below the score of the last candidate and at it, as far as its bits are known.
+  /// Scores [begin, end), and how many of them are below the score of the last candidate and at it, as far as its bits
+  /// are known.
   struct Part {
     std::int64_t begin = 0, end = 0, below = 0, equal = 0;
     std::vector<std::int64_t> counts;

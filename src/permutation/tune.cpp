@@ -1,9 +1,10 @@
-// Recall against the share of objects that is looked at. Some objects are left out in turn and asked as queries: their true answers
-// are known by measuring everything, and the position of each true neighbour in the order of scores says how many candidates it
-// takes to find it. One pass gives the whole curve.
+// Recall against the share of objects that is looked at. Some objects are left out in turn and asked as queries: their
+// true answers are known by measuring everything, and the position of each true neighbour in the order of scores says
+// how many candidates it takes to find it. One pass gives the whole curve.
 //
-// The limits are Wilson's, of a proportion. Neighbours of one query are found together or missed together, so what counts as the
-// number of trials is not S k but p (1 - p) / s^2 S, with the variance s^2 of the recall between queries, and at least S.
+// The limits are Wilson's, of a proportion. Neighbours of one query are found together or missed together, so what
+// counts as the number of trials is not S k but p (1 - p) / s^2 S, with the variance s^2 of the recall between queries,
+// and at least S.
 #include <algorithm>
 #include <cmath>
 
@@ -19,8 +20,8 @@ constexpr std::int64_t sample_size = 400;                                       
 constexpr double one_sided = 1.6448536269514722, two_sided = 1.959963984540054;  // quantiles of 95 %
 constexpr double growth = 1.02;                                                  // between points of the curve
 
-/// Queries to measure out of any number of them: half as many again as would do if every one of them found everything. Out of few it
-/// takes fewer, since what is measured of them is known.
+/// Queries to measure out of any number of them: half as many again as would do if every one of them found everything.
+/// Out of few it takes fewer, since what is measured of them is known.
 double wanted_for(double target) {
   const double least = one_sided * one_sided * target / std::max(1 - target, 1e-9);
   return std::max(100.0, 1.5 * least);
@@ -65,7 +66,8 @@ std::vector<std::int64_t> points_up_to(std::int64_t count) {
   return points;
 }
 
-/// One query: positions of its true neighbours in the order of scores. An object that is left out is not counted itself.
+/// One query: positions of its true neighbours in the order of scores. An object that is left out is not counted
+/// itself.
 class Measured {
  public:
   Measured(const PermutationIndex::State& state, const Queries& queries, const cpu::Scores& kernels)
@@ -147,7 +149,8 @@ class Measured {
   std::vector<double> nearest_;
 };
 
-/// Measures the recall of every fraction by the queries `numbers`, or by objects that were left out: selves are their ids, else null.
+/// Measures the recall of every fraction by the queries `numbers`, or by objects that were left out: selves are their
+/// ids, else null.
 RecallCurve make_curve(const PermutationIndex::State& state, const Queries& queries,
                        const std::vector<std::int64_t>* numbers, const std::vector<std::int64_t>* selves,
                        std::int64_t k, const double* radius, ThreadPool& thread_pool,

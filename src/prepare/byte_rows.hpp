@@ -1,5 +1,5 @@
-// Rows of an image as bytes, where distances of bytes are the distances that a matching asks for; and in which order pairs of images are
-// taken where not all of them fit in memory.
+// Rows of an image as bytes, where distances of bytes are the distances that a matching asks for; and in which order
+// pairs of images are taken where not all of them fit in memory.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace vicinal {
 
-/// How rows become bytes. plain: u8. shifted: i8 plus 128, at the same distances. bits: packed, a byte each, whose squared distance is the
-/// number of differing bits. rounded: floats that are whole numbers from 0 to 255.
+/// How rows become bytes. plain: u8. shifted: i8 plus 128, at the same distances. bits: packed, a byte each, whose
+/// squared distance is the number of differing bits. rounded: floats that are whole numbers from 0 to 255.
 enum class ByteForm : std::uint8_t { plain, shifted, bits, rounded };
 
 /// A ByteMatching says how a spec is carried out by bytes.
@@ -24,7 +24,8 @@ struct ByteMatching {
   bool doubled() const noexcept { return kind != ScoreKind::product; }
 };
 
-/// Null where distances are not of bytes. read: whether the host reads rows of floats, once, to see whether they are whole numbers.
+/// Null where distances are not of bytes. read: whether the host reads rows of floats, once, to see whether they are
+/// whole numbers.
 std::optional<ByteMatching> byte_matching(const MatchSpec& spec, bool read);
 
 /// Scores of rows of more bytes leave 32 bits.

@@ -1,5 +1,6 @@
-// The errors of rows that have no distance. Called only after a kernel saw one; all rows of the side are read again, so that the
-// message is the same whatever was seen first: not finite before out of range before degenerate, lowest row, and a count.
+// The errors of rows that have no distance. Called only after a kernel saw one; all rows of the side are read again, so
+// that the message is the same whatever was seen first: not finite before out of range before degenerate, lowest row,
+// and a count.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace vicinal {
 
-/// A RowError says what is wrong with one row, and has the parts of its words for callers that know the row by another name.
+/// A RowError says what is wrong with one row, and has the parts of its words for callers that know the row by another
+/// name.
 class RowError final : public Error {
  public:
   /// The message is "SIDE row ROW" and `fault` and `option`, advice that a caller without that option leaves out.
@@ -31,14 +33,15 @@ class RowError final : public Error {
 /// It does the same by the fastest kernels of this machine, for other backends.
 [[noreturn]] void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side,
                                     ThreadPool& thread_pool);
-/// The RangeError of a list whose farthest entries are beyond the type of a distance; what is nearer than these is right.
+/// The RangeError of a list whose farthest entries are beyond the type of a distance; what is nearer than these is
+/// right.
 class FarthestInfinite final : public Error {
  public:
   using Error::Error;
 };
 enum class ListEnd { nearest, farthest };
-/// It says that a distance that was to be returned is infinite: by FarthestInfinite where it is at that end of its list, else (a product beyond the type is
-/// the nearest there is) by a plain RangeError.
+/// It says that a distance that was to be returned is infinite: by FarthestInfinite where it is at that end of its
+/// list, else (a product beyond the type is the nearest there is) by a plain RangeError.
 [[noreturn]] void report_infinite(const SearchSpec& spec, ListEnd end);
 /// It says that the product of this row of the corpus with a query is not a number of f64.
 [[noreturn]] void report_undefined_product(std::int64_t corpus_row);

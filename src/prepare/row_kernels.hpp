@@ -1,12 +1,13 @@
-// The kernels of the host that look at whole rows: what it takes to read, check and sum them. Every table of src/cpu/isa converts to one.
+// The kernels of the host that look at whole rows: what it takes to read, check and sum them. Every table of
+// src/cpu/isa converts to one.
 #pragma once
 #include <cstdint>
 
 namespace vicinal {
 
-/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then lanes j and j + h are joined, h = 16..1;
-/// core/sums.hpp) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
-/// adjacent and aligned to their type. out[i] for i < count.
+/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then lanes j and j + h are joined, h =
+/// 16..1; core/sums.hpp) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements
+/// of a row are adjacent and aligned to their type. out[i] for i < count.
 struct CanonicalArgs {
   const double* query;  // dims values, already exact in fp64; null where rows alone are summed
   const void* rows;

@@ -9,8 +9,9 @@
 
 namespace vicinal {
 
-/// A Transform takes x to x' = (x - shift) * factor - centre, and rotates it if at all. It is chosen from a sample of rows all over the corpus; any
-/// choice is sound, because quantization errors are measured afterwards. A CUDA device chooses by the same rule (src/cuda/search/prepare/transform.cuh).
+/// A Transform takes x to x' = (x - shift) * factor - centre, and rotates it if at all. It is chosen from a sample of
+/// rows all over the corpus; any choice is sound, because quantization errors are measured afterwards. A CUDA device
+/// chooses by the same rule (src/cuda/search/prepare/transform.cuh).
 struct Transform {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows

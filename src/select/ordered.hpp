@@ -1,4 +1,5 @@
-// The total order of selection (semantics C12) as unsigned integers: a value's key is smaller when the value comes earlier.
+// The total order of selection (semantics C12) as unsigned integers: a value's key is smaller when the value comes
+// earlier.
 // -0 and +0 have one key; every NaN has the largest there is, in both directions; ties are for positions to decide.
 // Plain C++ that CUDA compiles too.
 #pragma once

@@ -1,6 +1,7 @@
-// Dynamic time warping of series of one length: the cheapest monotone way from (0, 0) to (d - 1, d - 1) at |q_i - x_j| a step, with
-// |i - j| at most the window (Sakoe and Chiba 1978); window 0: no limit. No metric. Several rows side by side, since one
-// way waits for itself at every step: row r of `lanes` has element j at x[j * lanes + r]. The bits do not depend on `lanes`.
+// Dynamic time warping of series of one length: the cheapest monotone way from (0, 0) to (d - 1, d - 1) at |q_i - x_j|
+// a step, with |i - j| at most the window (Sakoe and Chiba 1978); window 0: no limit. No metric. Several rows side by
+// side, since one way waits for itself at every step: row r of `lanes` has element j at x[j * lanes + r]. The bits do
+// not depend on `lanes`.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Earth mover's distance of histograms on a line, of equal mass, one unit from column to column: the sum of |what has to be carried
-// over each border|, which is the running sum of differences. In order of columns: running sums have no lanes.
+// Earth mover's distance of histograms on a line, of equal mass, one unit from column to column: the sum of |what has
+// to be carried over each border|, which is the running sum of differences. In order of columns: running sums have no
+// lanes.
 #pragma once
 #include <cmath>
 #include <cstdint>

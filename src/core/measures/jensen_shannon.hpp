@@ -1,6 +1,7 @@
-// Jensen-Shannon distance: sqrt(1/2 sum p ln(2 p / (p + q)) + 1/2 sum q ln(2 q / (p + q))), a metric (Endres and Schindelin 2003).
-// With s = p + q and u = (p - q) / s a term is s / 4 ((1 + u) ln(1 + u) + (1 - u) ln(1 - u)), which is never negative; near u = 0,
-// where logarithms cancel, it is the series u^2 / (1 * 1) + u^4 / (2 * 3) + u^6 / (3 * 5) + ...
+// Jensen-Shannon distance: sqrt(1/2 sum p ln(2 p / (p + q)) + 1/2 sum q ln(2 q / (p + q))), a metric (Endres and
+// Schindelin 2003). With s = p + q and u = (p - q) / s a term is s / 4 ((1 + u) ln(1 + u) + (1 - u) ln(1 - u)), which
+// is never negative; near u = 0, where logarithms cancel, it is the series u^2 / (1 * 1) + u^4 / (2 * 3) + u^6 / (3 *
+// 5) + ...
 #pragma once
 #include <cmath>
 

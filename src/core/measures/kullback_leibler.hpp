@@ -1,4 +1,5 @@
-// Kullback-Leibler divergence of a row from the query: sum x ln(x / q), 0 ln 0 = 0; infinite where q is 0 and x is not. No metric.
+// Kullback-Leibler divergence of a row from the query: sum x ln(x / q), 0 ln 0 = 0; infinite where q is 0 and x is not.
+// No metric.
 #pragma once
 #include <limits>
 

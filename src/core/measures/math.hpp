@@ -1,5 +1,6 @@
-// What the costly distances share: a logarithm of our own, since libraries differ by units in the last place; sums in 32 lanes, as
-// every canonical sum has them (semantics C2). Plain operations of IEEE binary64, each rounded once, so that host and device agree.
+// What the costly distances share: a logarithm of our own, since libraries differ by units in the last place; sums in
+// 32 lanes, as every canonical sum has them (semantics C2). Plain operations of IEEE binary64, each rounded once, so
+// that host and device agree.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -8,7 +9,8 @@
 
 namespace vicinal::measures {
 
-/// Natural logarithm of a positive finite number. Within 1.5 units in the last place (tests/unit/core/test_measures.cpp).
+/// Natural logarithm of a positive finite number. Within 1.5 units in the last place
+/// (tests/unit/core/test_measures.cpp).
 VICINAL_HOST_DEVICE inline double log(double x) noexcept {
   constexpr double ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;  // the high part has 21 zero bits
   int exponent = 0;

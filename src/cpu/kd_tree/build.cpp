@@ -71,7 +71,8 @@ std::int64_t KdTree::bytes() const noexcept {
 
 std::int64_t KdTree::bytes(std::int64_t rows, std::int64_t dims) noexcept {
   const std::int64_t leaf = kd_tree_width(dims) * fan * 8, leaves = runs_of(rows);
-  // The points, and rows by column, twice, while they are split; boxes are less than a 15th of the leaves but for what fills up a node of each level.
+  // The points, and rows by column, twice, while they are split; boxes are less than a 15th of the leaves but for what
+  // fills up a node of each level.
   return rows * (dims * 8 + 2 * 8 + 4) + leaves * (leaf + leaf / 15) + 16 * leaf;
 }
 

@@ -1,5 +1,5 @@
-// The order of queries of few columns (kd_tree.hpp): by cells of their box along Morton's curve. Keys are dealt to buckets by their first bits, and each bucket
-// is sorted by a thread.
+// The order of queries of few columns (kd_tree.hpp): by cells of their box along Morton's curve. Keys are dealt to
+// buckets by their first bits, and each bucket is sorted by a thread.
 #include <algorithm>
 #include <array>
 #include <numeric>

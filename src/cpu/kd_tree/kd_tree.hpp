@@ -1,7 +1,7 @@
-// Few columns: rows near each other lie together as the leaves of a tree of boxes, 32 rows a leaf and 32 boxes a node, and a
-// query looks only where its k-th so far, or its radius, may reach. Distances are the canonical ones at once. So is what a box gives:
-// the same operations on what is least between the query and the box; each of them rounds monotonely, so no row of the
-// box has a smaller sum, and nothing has to be allowed for (docs/design/0015).
+// Few columns: rows near each other lie together as the leaves of a tree of boxes, 32 rows a leaf and 32 boxes a node,
+// and a query looks only where its k-th so far, or its radius, may reach. Distances are the canonical ones at once. So
+// is what a box gives: the same operations on what is least between the query and the box; each of them rounds
+// monotonely, so no row of the box has a smaller sum, and nothing has to be allowed for (docs/design/0015).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -42,7 +42,8 @@ void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, T
 
 /// Columns up to which queries are in the order of cells: of more, cells are too large where tails are heavy.
 inline constexpr std::int64_t most_cell_dims = 3;
-/// Rows in an order in which those near each other are seldom far apart, for at most most_cell_dims columns. It takes a quarter of the time of a tree's.
+/// Rows in an order in which those near each other are seldom far apart, for at most most_cell_dims columns. It takes a
+/// quarter of the time of a tree's.
 void cell_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
                 std::uint32_t* order);
 

@@ -9,8 +9,8 @@
 
 namespace vicinal::cpu {
 
-/// Puts row_at(i) of `points` for every i in [0, count) into `out`, [count][cols]. Throws InvalidValue, which names rows
-/// of this side ("corpus" or "query"), where one is not finite.
+/// Puts row_at(i) of `points` for every i in [0, count) into `out`, [count][cols]. Throws InvalidValue, which names
+/// rows of this side ("corpus" or "query"), where one is not finite.
 template <class RowAt>
 void load_finite(const Kernels& kernels, const SearchSpec& spec, const Points& points, const char* side,
                  std::int64_t count, const RowAt& row_at, ThreadPool& thread_pool, double* out) {

@@ -1,5 +1,5 @@
-// The order of rows in a k-d tree (kd_tree.hpp): parts are split at the median of the column that spreads most. Large parts are split by all
-// threads at once, smaller ones by a thread each.
+// The order of rows in a k-d tree (kd_tree.hpp): parts are split at the median of the column that spreads most. Large
+// parts are split by all threads at once, smaller ones by a thread each.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,5 +1,6 @@
-// The search of rows in a k-d tree (kd_tree.hpp): a query goes down the tree, nearest box first, until the next one is farther than its
-// k-th so far or its radius. Queries near each other come one after another, so that they find the same leaves in the caches.
+// The search of rows in a k-d tree (kd_tree.hpp): a query goes down the tree, nearest box first, until the next one is
+// farther than its k-th so far or its radius. Queries near each other come one after another, so that they find the
+// same leaves in the caches.
 #pragma once
 #include <span>
 
@@ -33,7 +34,8 @@ class KdTreeQueries {
 /// Searches the chunk's tree for all queries; results are those of split 0.
 void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries);
 
-/// The same of a tree of all rows, for the k nearest: a thread writes each answer when it has found it, so that a query needs no pool of its own.
+/// The same of a tree of all rows, for the k nearest: a thread writes each answer when it has found it, so that a query
+/// needs no pool of its own.
 void answer_by_kd_tree(const Output& output, const KdTreeQueries& queries, const NeighborsView& out,
                        const BoundsView& bounds);
 
