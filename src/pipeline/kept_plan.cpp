@@ -6,8 +6,7 @@
 
 namespace vicinal {
 
-std::shared_ptr<const SearchPlan> KeptPlan::plan(const Backend& backend, const ProblemShape& problem,
-                                                 const KnnOptions& options) {
+KeptPlan::Loan KeptPlan::plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options) {
   Asked asked{.queries = problem.queries,
               .k = options.k,
               .filter_bytes = problem.filter_bytes,
@@ -21,15 +20,20 @@ std::shared_ptr<const SearchPlan> KeptPlan::plan(const Backend& backend, const P
   const auto holds = [&](const SearchPlan& plan) {
     return plan.query_batch >= problem.queries.rows && plan.peak_bytes <= budget / 2;
   };
-  {
-    const std::lock_guard lock(mutex_);
-    if (made_ && asked == asked_ && holds(*made_)) return made_;
-  }
-  auto made = std::make_shared<const SearchPlan>(make_plan(backend, problem, options));
-  const std::lock_guard lock(mutex_);
-  asked_ = std::move(asked);
-  made_ = made;
-  return made;
+  std::unique_ptr<Kept> kept = lend();
+  if (!kept || !(kept->asked == asked) || !holds(kept->plan))
+    kept = std::make_unique<Kept>(make_plan(backend, problem, options), std::move(asked));
+  return {this, std::move(kept)};
+}
+
+// Nobody waits for the lock: a plan is made sooner, and in a child of fork() its holder may be no more.
+std::unique_ptr<KeptPlan::Kept> KeptPlan::lend() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock ? std::move(kept_) : nullptr;
+}
+
+void KeptPlan::take_back(std::unique_ptr<Kept> kept) noexcept {
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) kept_.swap(kept);
 }
 
 }  // namespace vicinal

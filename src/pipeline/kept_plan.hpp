@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "backend/backend.hpp"
 
@@ -10,13 +11,6 @@ namespace vicinal {
 
 /// A KeptPlan serves one prepared corpus on the host. Calls may come from any thread.
 class KeptPlan {
- public:
-  /// It returns what make_plan makes of this search for the k nearest: the plan of the last one, where that was asked
-  /// for the same and memory is no reason for another. Throws what make_plan throws.
-  std::shared_ptr<const SearchPlan> plan(const Backend& backend, const ProblemShape& problem,
-                                         const KnnOptions& options);
-
- private:
   /// What a plan depends on, of one corpus on one device.
   struct Asked {
     Shape queries;
@@ -28,10 +22,40 @@ class KeptPlan {
     int threads = 0;     // that it means
     bool operator==(const Asked&) const = default;
   };
+  struct Kept {
+    SearchPlan plan;
+    Asked asked = {};
+  };
+
+ public:
+  /// A search has its plan on loan: what one search uses no other sees, and the last that ends gives the next its plan.
+  class Loan {
+   public:
+    explicit Loan(SearchPlan plan) : Loan(nullptr, std::make_unique<Kept>(std::move(plan))) {}  // kept nowhere
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() {
+      if (to_ != nullptr) to_->take_back(std::move(kept_));
+    }
+    const SearchPlan& operator*() const noexcept { return kept_->plan; }
+
+   private:
+    friend class KeptPlan;
+    Loan(KeptPlan* to, std::unique_ptr<Kept> kept) : to_(to), kept_(std::move(kept)) {}
+    KeptPlan* to_;
+    std::unique_ptr<Kept> kept_;
+  };
+
+  /// It returns what make_plan makes of this search for the k nearest: the plan of the last one, where that was asked
+  /// for the same and memory is no reason for another. Throws what make_plan throws.
+  Loan plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options);
+
+ private:
+  std::unique_ptr<Kept> lend() noexcept;
+  void take_back(std::unique_ptr<Kept> kept) noexcept;
 
   std::mutex mutex_;
-  Asked asked_;
-  std::shared_ptr<const SearchPlan> made_;
+  std::unique_ptr<Kept> kept_;  // null while a search has it
 };
 
 }  // namespace vicinal

@@ -296,9 +296,9 @@ Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Pr
   const Backend& backend = find_backend(options.run.device);
   const ProblemShape problem =
       knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan());
-  const auto planned = prepared.last ? prepared.last->plan(backend, problem, options)
-                                     : std::make_shared<const SearchPlan>(make_plan(backend, problem, options));
-  const SearchPlan& plan = *planned;
+  const KeptPlan::Loan loan = prepared.last ? prepared.last->plan(backend, problem, options)
+                                            : KeptPlan::Loan(make_plan(backend, problem, options));
+  const SearchPlan& plan = *loan;
   check_out(out, queries, options, plan.distance_type);
   check_reach(backend, out);
   SearchSpec spec{.corpus = corpus,

@@ -276,7 +276,8 @@ TEST_F(FileState, OldListsAreUpdatedAlike) {
     std::optional<GroundTruth> updated;
     {
       const InState odd(state);
-      updated = update_ground_truth({.lists = lists.view(), .base = parts, .deleted = deleted}, asked, options);
+      updated = update_ground_truth({.lists = lists.view(), .base = parts, .inserted = {}, .deleted = deleted}, asked,
+                                    options);
     }
     EXPECT_EQ(std::memcmp(updated->nearest().distances(), lists.distances(), 3 * sizeof(float)), 0)
         << state.rounding << state.flush;
