@@ -26,7 +26,7 @@ KeptPlan::Loan KeptPlan::plan(const Backend& backend, const ProblemShape& proble
   return {this, std::move(kept)};
 }
 
-// Nobody waits for the lock: a plan is made sooner, and in a child of fork() its holder may be no more.
+// No search waits for the lock: a plan is made sooner, and in a child of fork() its holder may be no more.
 std::unique_ptr<KeptPlan::Kept> KeptPlan::lend() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   return lock ? std::move(kept_) : nullptr;
