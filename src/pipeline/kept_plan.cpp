@@ -22,7 +22,7 @@ KeptPlan::Loan KeptPlan::plan(const Backend& backend, const ProblemShape& proble
   };
   std::unique_ptr<Kept> kept = lend();
   if (!kept || !(kept->asked == asked) || !holds(kept->plan))
-    kept = std::make_unique<Kept>(make_plan(backend, problem, options), std::move(asked));
+    kept = std::make_unique<Kept>(Kept{make_plan(backend, problem, options), std::move(asked)});
   return {this, std::move(kept)};
 }
 

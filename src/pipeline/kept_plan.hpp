@@ -31,7 +31,7 @@ class KeptPlan {
   /// A search has its plan on loan: what one search uses no other sees, and the last that ends gives the next its plan.
   class Loan {
    public:
-    explicit Loan(SearchPlan plan) : Loan(nullptr, std::make_unique<Kept>(std::move(plan))) {}  // kept nowhere
+    explicit Loan(SearchPlan plan) : Loan(nullptr, std::make_unique<Kept>(Kept{std::move(plan)})) {}  // kept nowhere
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
     ~Loan() {
