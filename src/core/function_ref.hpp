@@ -14,10 +14,9 @@ class FunctionRef;
 template <class Result, class... Args>
 class FunctionRef<Result(Args...)> {
  public:
-  template <class Function>
-  requires(!std::is_same_v<std::remove_cvref_t<Function>, FunctionRef> &&
-           std::is_invocable_r_v<Result, Function&, Args...>) FunctionRef(Function&& function)
-  noexcept  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  template <class Function, class = std::enable_if_t<!std::is_same_v<std::remove_cvref_t<Function>, FunctionRef> &&
+                                                     std::is_invocable_r_v<Result, Function&, Args...>>>
+  FunctionRef(Function&& function) noexcept  // NOLINT(google-explicit-constructor)
       : function_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
         call_([](void* at, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<Function>*>(at))(std::forward<Args>(args)...);
