@@ -47,13 +47,6 @@ std::string temporary_template() {
   return (folder / "vicinal-XXXXXX").string();
 }
 
-struct FileInFolder {
-  std::string folder, path;
-  void remove() const noexcept {
-    ::unlink(path.c_str());
-    ::rmdir(folder.c_str());
-  }
-};
 std::array<std::atomic<const FileInFolder*>, 4> live_folders;  // stdin and stdout are named once
 
 struct Descriptor {
@@ -92,6 +85,14 @@ void copy_stdin(int to) {
 
 }  // namespace
 
+struct FileInFolder {
+  std::string folder, path;
+  void remove() const noexcept {
+    ::unlink(path.c_str());
+    ::rmdir(folder.c_str());
+  }
+};
+
 void remove_temporary_folders() noexcept {
   for (auto& slot : live_folders)
     if (const FileInFolder* const left = slot.exchange(nullptr)) left->remove();
@@ -115,7 +116,7 @@ TemporaryFile::TemporaryFile(const std::string& name) {
 
 void TemporaryFile::remove() noexcept {
   if (file_ == nullptr) return;
-  const auto* const mine = static_cast<const FileInFolder*>(std::exchange(file_, nullptr));
+  const FileInFolder* const mine = std::exchange(file_, nullptr);
   for (auto& slot : live_folders) {
     const FileInFolder* here = mine;
     if (!slot.compare_exchange_strong(here, nullptr)) continue;

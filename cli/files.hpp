@@ -15,7 +15,9 @@ namespace cli {
 
 bool is_stream(const std::string& path);
 
-/// A file of that name in a temporary folder of its own, which goes away with it. Another makes the file.
+struct FileInFolder;
+
+/// A TemporaryFile is a name in a temporary folder of its own, which goes away with it; another makes the file.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& name);
@@ -23,14 +25,14 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   const std::string& path() const noexcept { return path_; }
-  /// It goes now.
+  /// Removes file and folder now.
   void remove() noexcept;
 
  private:
   std::string path_;
-  const void* file_ = nullptr;  // on the heap: a watcher of signals may be at it
+  const FileInFolder* file_ = nullptr;  // on the heap: a watcher of signals may be at it
 };
-/// Of the whole process, which is to end here: for watchers and handlers of signals.
+/// Removes those of the whole process, which is to end here: for watchers and handlers of signals.
 void remove_temporary_folders() noexcept;
 
 /// What a path of the command line stands for, as a path of the library; stdin is read to its end here.
@@ -51,7 +53,7 @@ class OutputFile {
   explicit OutputFile(const std::string& given);
   const std::string& path() const noexcept { return path_; }
   bool stream() const noexcept { return temporary_ != nullptr; }
-  /// Once.
+  /// Sends the file to stdout and removes it; called once.
   void send() const;
 
  private:

@@ -64,8 +64,8 @@ nb::tuple plan_to_python(const PermutationPlan& plan) {
                         plan.budget_bytes, plan.prepared_bytes, plan.text());
 }
 
-/// What a callable raised, on its way through the library, to which it is a cancellation. Nothing else keeps it: it
-/// holds the frames of the call.
+/// A DistanceRaised carries what a callable raised through the library, to which it is a cancellation. Nothing else
+/// keeps it: it holds the frames of the call.
 class DistanceRaised : public Error {
  public:
   explicit DistanceRaised(nb::python_error&& error)
@@ -77,7 +77,7 @@ class DistanceRaised : public Error {
   std::shared_ptr<nb::python_error> error_;
 };
 
-/// The same as without_gil, for work that may call such a callable.
+/// Runs work as without_gil does, where it may call such a callable.
 template <class Work>
 auto with_distances(nb::handle progress, const Work& work) {
   try {

@@ -1,4 +1,4 @@
-// Quotients that are rounded up, for counts of blocks, tiles and pieces.
+// Quotients are rounded up here, for counts of blocks, tiles and pieces.
 #pragma once
 #include "core/both.hpp"
 

@@ -1,5 +1,5 @@
-// Exponents beyond which a filter's bound (core/bound.hpp) proves nothing, for queries and for the sample that chooses
-// a transform.
+// A filter's bound (core/bound.hpp) proves nothing beyond these exponents, of queries and of the sample that chooses a
+// transform.
 #pragma once
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// A parameter for a function that is called before the call it was passed to returns: two words, where std::function
-// allocates memory for what a lambda captures.
+// A FunctionRef is a parameter for a function that is called before the call it was passed to returns: two words, where
+// std::function allocates memory for what a lambda captures.
 #pragma once
 #include <memory>
 #include <type_traits>

@@ -21,7 +21,7 @@ KeptPlan::Loan KeptPlan::plan(const Backend& backend, const ProblemShape& proble
     return plan.query_batch >= problem.queries.rows && plan.peak_bytes <= budget / 2;
   };
   std::unique_ptr<Kept> kept = lend();
-  if (!kept || !(kept->asked == asked) || !holds(kept->plan))
+  if (!kept || kept->asked != asked || !holds(kept->plan))
     kept = std::make_unique<Kept>(Kept{make_plan(backend, problem, options), std::move(asked)});
   return {this, std::move(kept)};
 }

@@ -1,5 +1,5 @@
-// The plan of the last search of a corpus. Queries that come one at a time ask for the same plan each time, and to make
-// it takes a tenth of the time of such a search.
+// A corpus on the host keeps the plan of its last search: queries that come one at a time ask for the same plan each
+// time, and to make it takes a tenth of the time of such a search.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -11,7 +11,7 @@ namespace vicinal {
 
 /// A KeptPlan serves one prepared corpus on the host. Calls may come from any thread.
 class KeptPlan {
-  /// What a plan depends on, of one corpus on one device.
+  /// Asked has what a plan depends on, of one corpus on one device.
   struct Asked {
     Shape queries;
     std::int64_t k = 0, filter_bytes = 0;

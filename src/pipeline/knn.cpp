@@ -132,7 +132,7 @@ void fit_batch(SearchPlan& plan, const std::string& precision, const SearchBacke
   plan.query_batch = alone.query_batch;
 }
 
-/// A plan that is copied when it is changed: most searches change none.
+/// A ChangedPlan is copied when it is changed: most searches change none.
 class ChangedPlan {
  public:
   explicit ChangedPlan(const SearchPlan& plan) : from_(&plan) {}

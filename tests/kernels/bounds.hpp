@@ -149,47 +149,64 @@ __global__ void __launch_bounds__(match_threads) check_found(Check c) {
   if (pairs != 0) atomicAdd(&c.tally->pairs, static_cast<unsigned long long>(pairs));
 }
 
+/// Both sides of all pairs, prepared as by a search without thresholds: all pass. spec: it outlives this.
+template <class Device>
+struct BothSides {
+  BothSides(Device& device, const SearchSpec& spec, const Points& queries, Precision precision, ThreadPool& thread_pool)
+      : counters(device), preparer(device, spec, precision, thread_pool, cleared(device)), centre(device),
+        transform(preparer.choose_with_step(centre)),
+        model(model_of(spec.metric, spec.type, spec.corpus.cols, transform.scale, precision)), rows(device),
+        asked(device), states(device) {
+    preparer.make(rows, {.points = spec.corpus, .model = model, .transform = transform, .longest = spec.k});
+    preparer.make(asked, {.points = queries,
+                          .queries = true,
+                          .model = model,
+                          .transform = transform,
+                          .start = {.states = states.reserve(padded_to_blocks(queries.rows))},
+                          .values = true});  // what is found is ranked
+  }
+  Counters* cleared(Device& device) {
+    device.zero(counters.reserve(1), sizeof(Counters));
+    return counters.data();
+  }
+
+  DeviceBuffer<Counters, Device> counters;
+  MatrixPreparer<Device> preparer;
+  DeviceBuffer<float, Device> centre;
+  DeviceTransform transform;
+  BoundModel model;
+  PreparedMatrixBuffers<Device> rows, asked;
+  DeviceBuffer<QueryState, Device> states;
+};
+
 /// All pairs of `corpus` and `queries` by one precision; what was counted before is in `tally`.
 template <class Device>
 void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Precision precision,
            const char* instruction_set, ThreadPool& thread_pool, Tally& tally) {
   const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
   const FilterKernel& kernel = *filter_kernel(device.filters(), precision, filter_sum_of(metric), instruction_set);
-  DeviceBuffer<Counters, Device> counters(device);
-  device.zero(counters.reserve(1), sizeof(Counters));
-  MatrixPreparer<Device> preparer(device, spec, precision, thread_pool, counters.data());
-  DeviceBuffer<float, Device> centre(device);
-  const DeviceTransform transform = preparer.choose_with_step(centre);
-  const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, precision);
-  PreparedMatrixBuffers<Device> rows(device), asked(device);
-  preparer.make(rows, {.points = corpus, .model = model, .transform = transform, .longest = spec.k});
-  DeviceBuffer<QueryState, Device> states(device);
-  preparer.make(asked, {.points = queries,
-                        .queries = true,
-                        .model = model,
-                        .transform = transform,
-                        .start = {.states = states.reserve(padded_to_blocks(queries.rows))},  // no threshold: all pass
-                        .values = true});                                                     // for check_found
-  SearchArgs args{.rows = rows.matrix,
-                  .queries = asked.matrix,
-                  .model = model,
-                  .floats = in_lines(precision, model.sum),
+  const BothSides<Device> sides(device, spec, queries, precision, thread_pool);
+  const PreparedMatrix& rows = sides.rows.matrix;
+  SearchArgs args{.rows = rows,
+                  .queries = sides.asked.matrix,
+                  .model = sides.model,
+                  .floats = in_lines(precision, sides.model.sum),
                   .choice = {},
-                  .visits = visits_of(rows.matrix.tiles())};
-  args.states = states.data();
-  args.counters = counters.data();
+                  .visits = visits_of(rows.tiles())};
+  args.states = sides.states.data();
+  args.counters = sides.counters.data();
   DeviceBuffer<Slot, Device> slots(device);
   args.slots = slots.reserve(1);
 
   const FilterBlock block = kernel.block(args, false);
   Filter f{.args = args,
-           .last = rows.matrix.tiles(),
+           .last = rows.tiles(),
            .part = 1,
-           .parts = rows.matrix.tiles(),
+           .parts = rows.tiles(),
            .blocks = (queries.rows + block.queries - 1) / block.queries,
            .everything = true};
-  const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts),
-                     width = rows.matrix.width, workers = grid * block.writing_warps;
+  const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.width,
+                     workers = grid * block.writing_warps;
   const float largest = kernel.largest_threshold(width <= 128);
   f.room = (f.blocks * f.parts + grid - 1) / grid * block.queries * tile_rows * grid / workers;
   DeviceBuffer<Candidate, Device> candidates(device);

@@ -99,39 +99,26 @@ void check_fused_queries(Device& device, const Points& corpus, const Points& que
                          ThreadPool& thread_pool, Tally& tally) {
   if (corpus.cols > fused_cols || !has_products(filter_sum_of(metric))) return;
   const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
-  DeviceBuffer<Counters, Device> counters(device);
-  device.zero(counters.reserve(1), sizeof(Counters));
-  MatrixPreparer<Device> preparer(device, spec, Precision::int8, thread_pool, counters.data());
-  DeviceBuffer<float, Device> centre(device);
-  const DeviceTransform transform = preparer.choose_with_step(centre);
-  if (!transform.usable) return;
-  const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, Precision::int8);
-  PreparedMatrixBuffers<Device> rows(device), asked(device);
-  preparer.make(rows, {.points = corpus, .model = model, .transform = transform, .longest = spec.k});
-  DeviceBuffer<QueryState, Device> states(device);
-  preparer.make(asked, {.points = queries,
-                        .queries = true,
-                        .model = model,
-                        .transform = transform,
-                        .start = {.states = states.reserve(padded_to_blocks(queries.rows))},
-                        .values = true});  // for own_sums
+  const BothSides<Device> sides(device, spec, queries, Precision::int8, thread_pool);
+  if (!sides.transform.usable) return;
+  const PreparedMatrix& rows = sides.rows.matrix;
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
-  FusedCheck c{.fused = {.rows = rows.matrix,
-                         .queries = asked.matrix.rows,
+  FusedCheck c{.fused = {.rows = rows,
+                         .queries = sides.asked.matrix.rows,
                          .count = fused_queries,
-                         .model = model,
-                         .transform = transform,
+                         .model = sides.model,
+                         .transform = sides.transform,
                          .visits = {},
                          .state = {}},
-               .ranking = {.rows = rows.matrix,
-                           .queries = asked.matrix,
+               .ranking = {.rows = rows,
+                           .queries = sides.asked.matrix,
                            .metric = metric,
                            .type = spec.type,
-                           .counters = counters.data()},
+                           .counters = sides.counters.data()},
                .batches = static_cast<int>(queries.rows / fused_queries),
                .tally = sum.data()};
-  const bool narrow = rows.matrix.width == 64;
+  const bool narrow = rows.width == 64;
   const std::int64_t parts = (device.multiprocessors + c.batches - 1) / c.batches;
   device.launch()(parts * c.batches, fused_block_threads, fused_memory(narrow ? 64 : 128).all,
                   narrow ? check_fused<64> : check_fused<128>, c);

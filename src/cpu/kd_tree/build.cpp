@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/divide.hpp"
 #include "cpu/kd_tree/box.hpp"
 
 namespace vicinal::cpu {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::int64_t fan = KdTree::fan;
 
-std::int64_t runs_of(std::int64_t count) noexcept { return (count + fan - 1) / fan; }
+std::int64_t runs_of(std::int64_t count) noexcept { return divide_up(count, fan); }
 
 }  // namespace
 

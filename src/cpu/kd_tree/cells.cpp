@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/divide.hpp"
 #include "cpu/kd_tree/box.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 
@@ -60,7 +61,7 @@ struct CellKey {
 void cell_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
                 std::uint32_t* order) {
   if (rows <= KdTree::fan) return std::iota(order, order + rows, 0u);
-  const std::int64_t blocks = (rows + block_rows - 1) / block_rows;
+  const std::int64_t blocks = divide_up(rows, block_rows);
   const auto block = [](std::int64_t begin) { return static_cast<std::size_t>(begin / block_rows); };
   std::vector<Box> boxes(static_cast<std::size_t>(blocks));
   thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {

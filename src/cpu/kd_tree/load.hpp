@@ -1,6 +1,5 @@
-// Points of a tree and of its queries, as both are read: in fp64, one behind the other.
+// Points of a tree are read as those of its queries are: in fp64, one behind the other.
 #pragma once
-#include <algorithm>
 #include <atomic>
 
 #include "cpu/kd_tree/kd_tree.hpp"
@@ -17,9 +16,8 @@ void load_finite(const Kernels& kernels, const SearchSpec& spec, const Points& p
   constexpr std::int64_t loaded_at_once = 1024;
   const std::int64_t dims = points.cols;
   std::atomic<bool> unfit{false};
-  thread_pool.for_each((count + loaded_at_once - 1) / loaded_at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_runs(count, loaded_at_once, [&](std::int64_t begin, std::int64_t end) {
     double gathered[most_kd_tree_dims];
-    const std::int64_t begin = piece * loaded_at_once, end = std::min(count, begin + loaded_at_once);
     for (std::int64_t i = begin; i < end; ++i) load_row(kernels, points, row_at(i), gathered, out + i * dims);
     if (kernels.first_bad(out + begin * dims, (end - begin) * dims) >= 0) unfit = true;
     thread_pool.poll(0);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/divide.hpp"
 #include "core/nth.hpp"
 #include "cpu/kd_tree/box.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
@@ -21,7 +22,8 @@ constexpr std::int64_t sampled = 1024, around = 64;  // rows that say where the 
 // A box is measured again after so many cuts: where rows are in clusters it is smaller than what cuts leave.
 constexpr int box_cuts = 2;
 
-/// A row behind its value of the column that is split, so that integers are in the order of values, then of rows.
+/// A ByColumn is a row behind its value of the column that is split, so that integers are in the order of values, then
+/// of rows.
 using ByColumn = std::uint64_t;
 std::uint32_t row_of(ByColumn row) noexcept { return static_cast<std::uint32_t>(row); }
 
@@ -55,7 +57,7 @@ struct Part {
   std::int64_t middle() const noexcept {
     std::int64_t run = KdTree::fan;
     while (run * KdTree::fan < size()) run *= KdTree::fan;
-    return begin + (size() + run - 1) / run / 2 * run;
+    return begin + divide_up(size(), run) / 2 * run;
   }
 };
 
@@ -139,7 +141,7 @@ class Splitter {
     select_nth(rows.data() + begin, rows.data() + middle, rows.data() + end, std::less());
   }
 
-  static std::int64_t blocks_of(const Part& part) noexcept { return (part.size() + block_rows - 1) / block_rows; }
+  static std::int64_t blocks_of(const Part& part) noexcept { return divide_up(part.size(), block_rows); }
   static Part block_of(const Part& part, std::int64_t number) noexcept {
     const std::int64_t begin = part.begin + number * block_rows;
     return Part{begin, std::min(begin + block_rows, part.end)};

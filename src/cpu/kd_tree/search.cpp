@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/canonical.hpp"
+#include "core/divide.hpp"
 #include "cpu/kd_tree/load.hpp"
 
 namespace vicinal::cpu {
@@ -186,10 +187,8 @@ void KdTreeQueries::prepare(const Kernels& kernels, const SearchSpec& spec, cons
 }
 
 void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries) {
-  const std::int64_t count = batch.queries.count, pieces = (count + queries_at_once - 1) / queries_at_once;
-  batch.thread_pool.for_each(pieces, [&](std::int64_t piece, int) {
+  batch.thread_pool.for_runs(batch.queries.count, queries_at_once, [&](std::int64_t begin, std::int64_t end) {
     Walk walk(batch);
-    const std::int64_t begin = piece * queries_at_once, end = std::min(count, begin + queries_at_once);
     for (std::int64_t query = begin; query < end; ++query)
       walk.search(queries.point(query), batch.row(query), batch.result(0, query));
     batch.thread_pool.poll(static_cast<std::uint64_t>(end - begin) * static_cast<std::uint64_t>(batch.chunk.count));
@@ -199,7 +198,7 @@ void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries) {
 void answer_by_kd_tree(const Output& output, const KdTreeQueries& queries, const NeighborsView& out,
                        const BoundsView& bounds) {
   const SearchBatch& batch = output.batch();
-  const std::int64_t count = batch.queries.count, pieces = (count + queries_at_once - 1) / queries_at_once;
+  const std::int64_t count = batch.queries.count, pieces = divide_up(count, queries_at_once);
   const std::int64_t k = batch.spec.k, capacity = pool_capacity(k);
   PerThread<Buffer<Entry>> entries(batch.thread_pool, [capacity] { return std::make_unique<Buffer<Entry>>(capacity); });
   std::atomic<std::int64_t> underflowed{0}, ranked{0};
