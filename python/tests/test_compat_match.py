@@ -366,6 +366,26 @@ class TestHloc:
         with pytest.raises(vicinal.errors.InvalidArgument, match="of another matching"):
             found(one, "new.h5")
 
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_files_of_others_stay(self, files, monkeypatch, overwrite):
+        paths, read, found = files
+        monkeypatch.setattr(hloc, "_FLUSHED", 4)
+        want, folder = found({}, "want.h5"), paths[1].with_name("matches.h5.part")
+        folder.mkdir()
+        for name in ("7.h5", "notes.txt"):
+            (folder / name).write_text("mine")
+        with pytest.raises(vicinal.errors.InvalidArgument, match="is no folder of a matching"):
+            hloc.match_from_paths({}, *paths, overwrite=overwrite)
+        assert sorted((path.name, path.read_text()) for path in folder.iterdir()) == [("7.h5", "mine"), ("notes.txt", "mine")]
+        (folder / "7.h5").unlink()
+        (folder / "notes.txt").unlink()
+        self.stopped(monkeypatch, {}, paths, 6, overwrite=overwrite)
+        for name in ("notes.txt", "a.h5"):
+            (folder / name).write_text("mine")
+        hloc.match_from_paths({}, *paths, overwrite=overwrite)
+        assert read(paths[1]) == want
+        assert sorted((path.name, path.read_text()) for path in folder.iterdir()) == [("a.h5", "mine"), ("notes.txt", "mine")]
+
     def test_overwrite_keeps_what_is_not_asked_for(self, files):
         paths, read, found = files
         want = found({}, "matches.h5")

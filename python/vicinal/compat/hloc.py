@@ -11,9 +11,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +129,8 @@ def match_from_paths(
         Match the pairs that are there again.
 
     Raises FormatError for a name without descriptors, naming file and picture, or a line that is not two names; InvalidArgument for a NAME.part of
-    another conf or of other features (by sizes and times of their files), which stays, but with `overwrite`, or that another process is at.
+    another conf or of other features (by sizes and times of their files), which stays, but with `overwrite`, that another process is at, or that
+    this module did not make.
     """
     try:
         import h5py
@@ -166,6 +169,8 @@ class _Pieces:
         if self._folder.is_file():
             raise InvalidArgument(f"{self._folder} is a file, and pairs that are done are kept in a folder of that name; remove it")
         self._folder.mkdir(exist_ok=True)
+        if not (self._folder / "run").exists() and any(self._folder.iterdir()):
+            raise InvalidArgument(f"{self._folder} is no folder of a matching, and pairs that are done are kept in one of that name; move it")
         self._run = open(self._folder / "run", "a+")
         try:
             self._open(run)
@@ -200,12 +205,12 @@ class _Pieces:
         self._run.close()
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("*.h5"), key=lambda path: int(path.stem))
+        named = [path for path in self._folder.iterdir() if re.fullmatch(r"[0-9]+\.h5", path.name)]
+        return sorted(named, key=lambda path: int(path.stem))
 
     def _clear(self) -> None:
-        for path in self._folder.iterdir():
-            if path.name != "run":
-                path.unlink()
+        for path in [*self._files(), self._folder / "unfinished", self._folder / "whole"]:
+            path.unlink(missing_ok=True)
 
     def has(self, name0: str, name1: str) -> bool:
         return _group(name0, name1) in self._done or _group(name1, name0) in self._done
@@ -233,7 +238,8 @@ class _Pieces:
             self._replace()
         self._clear()
         (self._folder / "run").unlink()
-        self._folder.rmdir()
+        with suppress(OSError):  # files of others stay
+            self._folder.rmdir()
 
     def _replace(self) -> None:
         import h5py
