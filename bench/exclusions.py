@@ -1,4 +1,4 @@
-"""Pairs checked for wrongful exclusion: range searches whose filter is int8, int8 of rotated rows, or f32, against the scan of every pair.
+"""Pairs checked for wrongful exclusion: range searches whose filter is int8, int8 of rotated or projected rows, or f32, against the scan of every pair.
 
     .venv/bin/python bench/exclusions.py [--pairs 1e9]
 
@@ -50,7 +50,7 @@ def main():
             near = vicinal.knn(x, q[:20], k=500, metric=metric).distances
             radius = float(np.median(near[:, 20 + 37 * round_number % 480]))
             scan = search(x, q, radius, metric, "canonical")
-            for filter_name in ("int8", "rotated", "f32"):
+            for filter_name in ("int8", "rotated", "projected", "f32"):
                 found = search(x, q, radius, metric, filter_name)
                 same = np.array_equal(found.offsets, scan.offsets) and np.array_equal(found.ids, scan.ids) and np.array_equal(found.distances, scan.distances)
                 if not same:

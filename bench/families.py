@@ -70,7 +70,7 @@ def engines(x, q, k, threads):
     index = faiss.IndexFlatL2(x.shape[1])
     index.add(x.astype(np.float32))
     floats = q.astype(np.float32)
-    return {**{"vicinal " + name: ours(name) for name in ("auto", "int8", "rotated", "f32")},
+    return {**{"vicinal " + name: ours(name) for name in ("auto", "int8", "rotated", "projected", "f32")},
             "faiss-cpu " + faiss.__version__: lambda: index.search(floats, k)}
 
 

@@ -85,8 +85,11 @@ std::string explain_text(const Report& run, bool written) {
   };
   std::vector<std::pair<std::string, std::string>> facts = {
       {"device", fmt::format("{}, {}, {}", stats.device, stats.instruction_set, plural(stats.threads, "thread"))},
-      {"precisions", fmt::format("{}{}", fmt::join(certificate.precisions, ", then "),
-                                 stats.rotated ? "; bytes of rotated rows" : "")},
+      {"precisions",
+       fmt::format("{}{}", fmt::join(certificate.precisions, ", then "),
+                   stats.projected > 0 ? fmt::format("; bytes of rows projected to {} columns", stats.projected)
+                   : stats.rotated     ? "; bytes of rotated rows"
+                                       : "")},
       {"certified", fmt::format("{} at the first precision, {} at a finer one", count_text(certificate.proven),
                                 count_text(certificate.redone))},
       {"largest bound",

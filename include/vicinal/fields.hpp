@@ -36,13 +36,23 @@ struct Fields<Certificate> {
 template <>
 struct Fields<Stats> {
   using Struct = Stats;
-  static constexpr std::tuple listed{
-      VICINAL_FIELD(device),       VICINAL_FIELD(instruction_set), VICINAL_FIELD(threads),
-      VICINAL_FIELD(seconds),      VICINAL_FIELD(prepare_seconds), VICINAL_FIELD(pairs),
-      VICINAL_FIELD(candidates),   VICINAL_FIELD(reranked),        VICINAL_FIELD(underflowed),
-      VICINAL_FIELD(copied_bytes), VICINAL_FIELD(planned_bytes),   VICINAL_FIELD(used_bytes),
-      VICINAL_FIELD(rotated),      VICINAL_FIELD(planned_seconds), VICINAL_FIELD(passes),
-      VICINAL_FIELD(notes)};
+  static constexpr std::tuple listed{VICINAL_FIELD(device),
+                                     VICINAL_FIELD(instruction_set),
+                                     VICINAL_FIELD(threads),
+                                     VICINAL_FIELD(seconds),
+                                     VICINAL_FIELD(prepare_seconds),
+                                     VICINAL_FIELD(pairs),
+                                     VICINAL_FIELD(candidates),
+                                     VICINAL_FIELD(reranked),
+                                     VICINAL_FIELD(underflowed),
+                                     VICINAL_FIELD(copied_bytes),
+                                     VICINAL_FIELD(planned_bytes),
+                                     VICINAL_FIELD(used_bytes),
+                                     VICINAL_FIELD(rotated),
+                                     VICINAL_FIELD(projected),
+                                     VICINAL_FIELD(planned_seconds),
+                                     VICINAL_FIELD(passes),
+                                     VICINAL_FIELD(notes)};
 };
 
 template <>
@@ -55,8 +65,9 @@ struct Fields<Plan> {
       VICINAL_FIELD(corpus_chunk), VICINAL_FIELD(query_batch),     VICINAL_FIELD(query_block),
       VICINAL_FIELD(row_splits),   VICINAL_FIELD(passes),          VICINAL_FIELD(candidate_slots),
       VICINAL_FIELD(match_bytes),  VICINAL_FIELD(symmetric),       VICINAL_FIELD(rotated),
-      VICINAL_FIELD(resident),     VICINAL_FIELD(seconds),         VICINAL_FIELD(sampled_rows),
-      VICINAL_FIELD(left_rows),    VICINAL_FIELD(details),         VICINAL_FIELD(notes)};
+      VICINAL_FIELD(projected),    VICINAL_FIELD(resident),        VICINAL_FIELD(seconds),
+      VICINAL_FIELD(sampled_rows), VICINAL_FIELD(left_rows),       VICINAL_FIELD(details),
+      VICINAL_FIELD(notes)};
 };
 
 template <>

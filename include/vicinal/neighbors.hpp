@@ -43,6 +43,7 @@ struct Stats {
   std::int64_t used_bytes =
       0;  // most of a CUDA device's memory that it held at once, beyond what was kept before; 0 on the CPU
   bool rotated = false;            // rows were rotated before they were rounded to bytes
+  std::int64_t projected = 0;      // columns that rows were projected to before that; 0: they kept theirs
   double planned_seconds = 0;      // what the plan predicted
   std::int64_t passes = 0;         // times the corpus was read
   std::vector<std::string> notes;  // what a user may want to know: a cap on threads, underflow, ...

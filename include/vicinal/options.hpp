@@ -45,8 +45,8 @@ struct Execution {
   std::string device = "auto";           // "auto", "cpu", "cuda", "cuda:N"
   int threads = 0;                       // 0: affinity mask and cgroup quota decide; one for a small search on the CPU
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
-  std::string filter =
-      "auto";  // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name
+  /// "auto", or one of info().filters, or on the CPU "rotated" or "projected" (int8 of such rows), forced by name.
+  std::string filter = "auto";
   bool operator==(const Execution&) const = default;
 };
 

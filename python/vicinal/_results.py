@@ -40,7 +40,7 @@ class Stats:
     distances computed. underflowed: returned values that are 0 or subnormal though the canonical one is
     not. copied_bytes: input copied before it could be read. planned_bytes: the most anonymous memory that
     the plan allowed. used_bytes: the most of a CUDA device's memory that was held, 0 on the CPU.
-    rotated: rows were rotated before they were rounded to bytes. planned_seconds: what the plan predicted. passes: times the corpus was read. notes: what a user may want to know.
+    rotated: rows were rotated before they were rounded to bytes. projected: columns that rows were projected to before that (0: they kept theirs). planned_seconds: what the plan predicted. passes: times the corpus was read. notes: what a user may want to know.
     """
 
     device: str
@@ -56,6 +56,7 @@ class Stats:
     planned_bytes: int
     used_bytes: int
     rotated: bool
+    projected: int
     planned_seconds: float
     passes: int
     notes: tuple[str, ...]
@@ -213,7 +214,8 @@ class Plan:
     Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
-    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. sampled_rows: rows
+    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. projected: columns that
+    rows are projected to before that (0: they keep theirs). sampled_rows: rows
     of the corpus that were looked at for the cascade, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
     leaves to be ranked for a query. details: how the device goes about it besides, a sentence each.
     """
@@ -236,6 +238,7 @@ class Plan:
     match_bytes: int
     symmetric: bool
     rotated: bool
+    projected: int
     resident: bool
     seconds: float
     sampled_rows: int

@@ -48,7 +48,7 @@ struct Techniques {
   bool kd_tree = false;       // rows of few columns are ranked through a tree
   bool bit_counts = false;    // differing bits are counted in tiles
   bool second_level = false;  // rows get a second code byte, for those that the first cannot exclude
-  bool pilot = false;  // a sample of the rows decides whether the first precision is used, and whether of rotated rows
+  bool pilot = false;  // a sample of the rows decides whether the first precision is used, and of which transform
 };
 
 /// A SearchPlan is a plan as the pipeline and the backends see it; users get its Plan from public_plan
@@ -196,7 +196,8 @@ struct Proposal {
   std::int64_t arriving_rows = 0;
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
   Techniques techniques;             // second_level: if int8 comes first and tiles serve one side
-  bool rotated = false;              // rows are rotated, by name
+  bool rotated = false;              // rows are rotated, by name, as the next
+  std::int64_t projected = 0;        // columns that rows are projected to
   int most_threads = INT_MAX;  // that pay, where the caller names no number: waking one takes as long as a small search
   std::vector<std::string> notes;
 

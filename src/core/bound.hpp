@@ -41,16 +41,22 @@ struct BoundModel {
   bool unit = false;                      // of rows divided by their norms
   DistanceType type = DistanceType::f32;  // of the keys
   std::int64_t dims = 0;
-  double scale = 1;     // corpus rows are multiplied by this power of two (1 for unit rows)
-  double alpha = 0;     // |g~ - g| <= alpha |q^| |r^| for the precision's product of two rows
-  double kappa = 0;     // the same for t of the l2 test, relative to (|q^| + |r^|)^2
-  double rotated = 0;   // Rotation::roundings() of the corpus's transform
+  double scale = 1;  // corpus rows are multiplied by this power of two (1 for unit rows)
+  double alpha = 0;  // |g~ - g| <= alpha |q^| |r^| for the precision's product of two rows
+  double kappa = 0;  // the same for t of the l2 test, relative to (|q^| + |r^|)^2
+  // Of the corpus's transform (src/prepare/transform.hpp): what its arithmetic moves a row by, in units of 2^-53 of the
+  // row's length and besides; and the columns of the filter's rows, fewer than dims where these are projected. Then a
+  // distance of the filter bounds the true one from below alone.
+  double transformed = 0, underflow = 1e-300;
+  std::int64_t columns = 0;
+  bool projected = false;
   bool direct = false;  // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
 
   /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are
   /// exact.
   BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
-      : metric(m), sum(filter_sum_of(m)), unit(row_of(m).filter == FilterRows::unit), type(t), dims(d), scale(s) {
+      : metric(m), sum(filter_sum_of(m)), unit(row_of(m).filter == FilterRows::unit), type(t), dims(d), scale(s),
+        columns(d) {
     const double nu = static_cast<double>(chain) * static_cast<double>(d) * float_u;
     alpha = nu < 0.25 ? nu / (1.0 - nu) : infinite;  // beyond 4 million columns float proves nothing
     kappa = chain > 0 ? alpha / 2 + 6 * float_u : 0;
@@ -69,9 +75,9 @@ struct BoundModel {
     return metric == Metric::euclidean ? 0x1p-500 : 0x1p-1000;
   }
 
-  /// Relative error of x' itself: subtraction, norm, division, and rotation.
+  /// Relative error of x' itself: subtraction, norm, division, rotation, and projection.
   VICINAL_HOST_DEVICE double evaluated() const noexcept {
-    return (static_cast<double>(dims) / 32 + 32 + rotated) * double_u;
+    return (static_cast<double>(dims) / 32 + 32 + transformed) * double_u;
   }
 
   /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two
@@ -125,7 +131,7 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
     case BoundedSum::products:
     case BoundedSum::none: break;
   }
-  const double root = std::sqrt(f.xx), moved = evaluated * (root + unit) + 1e-300;
+  const double root = std::sqrt(f.xx), moved = evaluated * (root + unit) + model.underflow;
   FilterNorms norms{std::sqrt(f.ee) * sums + moved, std::sqrt(f.nn) * sums};
   if (!of_bytes(model) || model.sum != Sum::squares) return norms;
   norms.low = std::max(root * (2 - sums) - moved, 0.0);
@@ -368,8 +374,10 @@ VICINAL_HOST_DEVICE inline float int8_distance(std::int32_t sum, double unit, do
 }
 
 /// upper_of() for a t from int8_distance: a bias is up to 1 above what it stands for, and the term was rounded down.
+/// Projected rows have none.
 VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, double unit, double query_square,
                                              const FilterNorms& q, const FilterNorms& tile) noexcept {
+  if (model.projected) return infinite;
   const double value =
       static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * int8_slack) * unit;
   double upper = value + ip_slack(model, q, tile);
@@ -379,22 +387,6 @@ VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, d
     upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
   }
   return std::isfinite(upper) ? upper : infinite;
-}
-
-/// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
-VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q,
-                                                const FilterNorms& corpus, double query_scale) noexcept {
-  switch (bounded(model.sum)) {
-    case BoundedSum::products: return ip_slack(model, q, corpus) / (model.scale * query_scale);
-    case BoundedSum::magnitudes:
-      return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
-    case BoundedSum::largest: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
-    case BoundedSum::squares:
-    case BoundedSum::none: break;
-  }
-  if (model.direct)
-    return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
-  return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
 }
 
 }  // namespace vicinal

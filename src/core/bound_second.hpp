@@ -44,7 +44,7 @@ inline void take_maxima(SecondNorms& tile, const SecondNorms& row) noexcept {
 inline SecondNorms second_norms(const BoundModel& model, const SecondQuantizationErrors& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u, root = std::sqrt(f.xx);
-  const double evaluated = model.evaluated() * (root + (model.unit ? 1.0 : 0.0)) + 1e-300;
+  const double evaluated = model.evaluated() * (root + (model.unit ? 1.0 : 0.0)) + model.underflow;
   return {.n = root * sums + evaluated,
           .coarse = std::sqrt(f.coarse) * sums + evaluated,
           .fine = std::sqrt(f.fine) * sums + evaluated,
@@ -94,7 +94,7 @@ inline float second_threshold(const BoundModel& model, double theta, const Secon
 /// both lengths.
 inline double second_upper(const BoundModel& model, float t, double unit, const SecondNorms& q, double rounded,
                            const SecondNorms& tile) noexcept {
-  if (!std::isfinite(t)) return infinite;
+  if (!std::isfinite(t) || model.projected) return infinite;
   const double lengths = q.n + tile.n;
   const double value = static_cast<double>(t) + (1 + 2 * int8_slack) * unit + lengths * lengths * 0x1p-18 + 0x1p-120;
   const double slack = second_slack(q, rounded, tile);

@@ -47,8 +47,12 @@ constexpr bool in_floats(Precision precision) noexcept {
   return precision_row(precision).elements == FilterElements::floats;
 }
 
-/// The name that forces the int8 precision with rows rotated (core/rotation.hpp); it is no precision of its own.
-inline constexpr std::string_view rotated_filter = "rotated";
+/// The names that force the int8 precision with rows rotated (core/rotation.hpp) or projected (core/projection.hpp);
+/// they are no precisions of their own.
+inline constexpr std::string_view rotated_filter = "rotated", projected_filter = "projected";
+constexpr bool names_transform(std::string_view filter) noexcept {
+  return filter == rotated_filter || filter == projected_filter;
+}
 
 inline std::string precision_name(Precision precision) { return std::string(precision_row(precision).name); }
 

@@ -17,6 +17,7 @@
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 #include "cpu/strings/search.hpp"
+#include "prepare/project.hpp"
 
 namespace vicinal {
 namespace cpu {
@@ -31,13 +32,18 @@ std::vector<Precision> filters_of(const Plan& plan) {
 
 /// It chooses the transform of a precision; false where that is of
 /// codes and does not pay. queries: that each preparation serves.
-bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const SearchPlan& plan,
+bool choose(Transform& transform, const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan,
             Precision precision, double queries, ThreadPool& thread_pool) {
   if (!has_filter(precision)) return true;
+  const Kernels& kernels = set.floats;
   transform = choose_transform(kernels, spec, precision, thread_pool);
   if (!in_codes(precision)) return true;
   if (plan.techniques.pilot)
-    return bytes_pay(kernels, spec, transform, plan.techniques.second_level, queries, thread_pool);
+    return bytes_pay({kernels, spec, plan.techniques.second_level, queries, set.int8_gain}, transform, thread_pool);
+  if (plan.projected > 0 && transform.usable) {
+    Directions directions = choose_directions(kernels, spec, plan.projected - 1, 0, thread_pool);
+    make_projecting(transform, directions, plan.projected);
+  }
   if (plan.rotated && transform.usable && !(transform.integral_step > 0))
     transform.rotation = Rotation(spec.corpus.cols);
   return true;
@@ -113,7 +119,8 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   }
 
   std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const override {
-    std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
+    std::int64_t total =
+        plan.threads * PrepareScratch::bytes(problem.corpus.cols) + transform_bytes(plan, problem.corpus.cols);
     for (const std::string& name : plan.cascade)
       total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
                                  plan.techniques);
@@ -151,13 +158,14 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
 
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                        ThreadPool& thread_pool) const override {
-    const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
+    const InstructionSet& set = find_instruction_set(plan.instruction_set);
+    const Kernels& kernels = set.floats;
     auto kept = std::make_shared<CpuPreparedCorpus>();
     std::vector<Precision> precisions = filters_of(plan);
     if (precisions.empty()) precisions.push_back(Precision::canonical);
     for (const Precision precision : precisions) {
       CpuPreparedCorpus::Packed packed;
-      if (!choose(packed.transform, kernels, spec, plan, precision, infinite, thread_pool)) continue;
+      if (!choose(packed.transform, set, spec, plan, precision, infinite, thread_pool)) continue;
       const auto model = make_model(kernels, spec, precision, packed.transform);
       prepare_rows({kernels, spec, precision, model.get(), &packed.transform, plan.techniques}, 0, spec.corpus.rows,
                    thread_pool, packed.rows);
@@ -174,10 +182,13 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     auto own = std::static_pointer_cast<const CpuPreparedCorpus>(std::move(kept));
     Transform transform;
     if (own && has_filter(precision) && own->of(precision).rows.precision != precision) return nullptr;
-    if (!own &&
-        !choose(transform, set.floats, spec, plan, precision, static_cast<double>(plan.query_batch), thread_pool))
+    if (!own && !choose(transform, set, spec, plan, precision, static_cast<double>(plan.query_batch), thread_pool))
       return nullptr;
-    if (in_codes(precision)) stats.rotated = (own ? own->of(precision).transform : transform).rotation.present();
+    if (in_codes(precision)) {
+      const Transform& chosen = own ? own->of(precision).transform : transform;
+      stats.projected = chosen.projection.present() ? chosen.columns() : 0;
+      stats.rotated = chosen.rotation.present() && stats.projected == 0;
+    }
     return std::make_unique<CpuSession>(set, spec, plan, precision, std::move(transform), std::move(own), thread_pool,
                                         stats);
   }

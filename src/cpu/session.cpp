@@ -6,6 +6,7 @@
 #include "core/divide.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "prepare/matches.hpp"
+#include "prepare/project.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -16,6 +17,10 @@ bool tree_answers(const SearchPlan& plan, std::int64_t rows, bool range) noexcep
 }
 
 }  // namespace
+
+std::int64_t transform_bytes(const SearchPlan& plan, std::int64_t dims) noexcept {
+  return plan.techniques.pilot ? pilot_bytes(dims) : plan.projected > 0 ? directions_bytes(dims) : 0;
+}
 
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
@@ -61,6 +66,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   if (filters)
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+  if (plan.techniques.pilot || plan.projected > 0) total += batch * std::min(dims, most_projected_columns) * 8;
   if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
   if (plan.techniques.bit_counts)
     total += batch * words_of(dims) * 4 + plan.threads * BitScratch::bytes(dims, plan.query_block, problem.k);
@@ -73,7 +79,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of int8
-  return total + plan.threads * thread + (plan.techniques.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) +
+  return total + plan.threads * thread + transform_bytes(plan, dims) + dims * 24 + Rotation::bytes(dims) +
          (std::int64_t{1} << 20);
 }
 

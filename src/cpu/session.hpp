@@ -15,6 +15,9 @@
 
 namespace vicinal::cpu {
 
+/// The bytes of memory that are taken while the transform of the rows is chosen.
+std::int64_t transform_bytes(const SearchPlan& plan, std::int64_t dims) noexcept;
+
 class CpuSession final : public Session {
  public:
   CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,

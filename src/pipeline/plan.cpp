@@ -154,13 +154,13 @@ class Fitter {
 };
 
 void check_filter(const std::string& filter) {
-  if (filter == "auto" || filter == rotated_filter) return;
+  if (filter == "auto" || names_transform(filter)) return;
   std::vector<std::string> known{"auto"};
   for (const PrecisionRow& precision : precision_rows) {
     if (filter == precision.name) return;
     known.emplace_back(precision.name);
   }
-  known.emplace_back(rotated_filter);
+  for (const std::string_view transform : {rotated_filter, projected_filter}) known.emplace_back(transform);
   refuse_name("filter", filter, known);
 }
 
@@ -180,6 +180,7 @@ SearchPlan start_plan(const Backend& backend, const ProblemShape& problem, const
   plan.techniques = proposal.techniques;
   plan.techniques.second_level = false;  // until it fits
   plan.rotated = proposal.rotated;
+  plan.projected = proposal.projected;
   plan.notes.insert(plan.notes.end(), proposal.notes.begin(), proposal.notes.end());
   plan.distance_type =
       resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);

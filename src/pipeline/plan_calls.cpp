@@ -141,7 +141,8 @@ Plan public_plan(const SearchPlan& plan) {
   const Techniques& techniques = plan.techniques;
   if (techniques.pilot)
     told.details.push_back(
-        cat(plan.cascade.front(), " where a sample of the rows says that it pays, of rotated rows or not"));
+        cat(plan.cascade.front(),
+            " where a sample of the rows says that it pays, of rows as they are, rotated or projected"));
   if (techniques.kd_tree)
     told.details.emplace_back(
         "rows near each other in leaves of a k-d tree; leaves farther than the k-th are passed over");
@@ -170,6 +171,8 @@ std::string Plan::text() const {
   line("queries", cat(query_batch, " at a time, blocks of ", query_block,
                       row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
   if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
+  if (projected > 0)
+    line("projection", cat("rows are projected to ", projected, " columns before they are rounded to bytes"));
   if (symmetric)
     line("symmetry",
          cat("each tile of distances serves both of its sides, ", query_block, " rows against ", query_block));

@@ -38,6 +38,7 @@ class ShareTotals {
     stats_.planned_bytes += stats.planned_bytes;
     stats_.used_bytes = std::max(stats_.used_bytes, stats.used_bytes);
     stats_.rotated |= stats.rotated;
+    stats_.projected = std::max(stats_.projected, stats.projected);
     stats_.planned_seconds = std::max(stats_.planned_seconds, stats.planned_seconds);
     stats_.passes = std::max(stats_.passes, stats.passes);
     for (const std::string& note : stats.notes)

@@ -18,6 +18,7 @@ void add(Stats& to, const Stats& from) {
   to.underflowed += from.underflowed;
   to.passes += from.passes;
   to.rotated |= from.rotated;
+  to.projected = std::max(to.projected, from.projected);
   to.used_bytes = std::max(to.used_bytes, from.used_bytes);
 }
 

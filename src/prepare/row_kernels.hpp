@@ -23,6 +23,19 @@ using CanonicalFn = void (*)(const CanonicalArgs&);
 /// It writes `count` adjacent elements as fp64, exactly.
 using ConvertFn = void (*)(const void* from, std::int64_t count, double* to);
 
+/// Products of rows with directions: out[r * out_stride + j] = sum over i of rows[r * dims + i] * matrix[j * stride + i],
+/// in any order. Directions are read once for two rows.
+struct ProjectArgs {
+  const double* rows;  // [row_count][dims]
+  std::int64_t row_count, dims;
+  const float* matrix;  // [count][stride], zeros from dims on
+  std::int64_t stride;  // a multiple of 16
+  std::int64_t count;
+  double* out;
+  std::int64_t out_stride;
+};
+using ProjectFn = void (*)(const ProjectArgs&);
+
 /// It returns the first position of a NaN or infinity among `count` fp64 values, or -1.
 using FiniteFn = std::int64_t (*)(const double* values, std::int64_t count);
 
@@ -30,6 +43,7 @@ struct RowKernels {
   const ConvertFn* convert;  // one a DType, in its order
   FiniteFn first_bad;
   CanonicalFn self_product, shifted_squares, total;  // of rows of f64 alone: of r_i r_i, (r_i - shift)^2, r_i
+  ProjectFn project;
 };
 
 /// The fastest ones that run here; src/cpu/isa/table.cpp.

@@ -14,19 +14,20 @@ namespace vicinal {
 /// A Sample reads sampled rows, one after another, as fp64, mapped to unit rows where the metric asks for it.
 class Sample {
  public:
-  /// It takes as many rows as have `elements` in all, but 16 to `most`.
+  /// It takes as many rows as have `elements` in all, but 16 to `most`. skipped: rows of another sample, whose turn comes
+  /// last.
   Sample(const RowKernels& kernels, const SearchSpec& spec, std::int64_t most, std::int64_t elements,
-         ThreadPool& thread_pool)
+         ThreadPool& thread_pool, std::int64_t skipped = 0)
       : kernels_(kernels), spec_(spec), thread_pool_(thread_pool), rows_(spec.corpus),
         order_(std::max<std::int64_t>(rows_.rows, 1)),
-        count_(std::min(rows_.rows, std::clamp<std::int64_t>(elements / rows_.cols, 16, most))), row_(rows_.cols),
-        gathered_(rows_.cols) {}
+        count_(std::min(rows_.rows, std::clamp<std::int64_t>(elements / rows_.cols, 16, most))), skipped_(skipped),
+        row_(rows_.cols), gathered_(rows_.cols) {}
 
   std::int64_t count() const noexcept { return count_; }
   /// It returns row i of the sample, or null where no filter takes it (prepare_rows will report it or set it apart).
   const double* row(std::int64_t i) {
     thread_pool_.poll(0);
-    load_row(kernels_, rows_, order_.at(i), gathered_.data(), row_.data());
+    load_row(kernels_, rows_, order_.at((i + skipped_) % rows_.rows), gathered_.data(), row_.data());
     if (kernels_.first_bad(row_.data(), rows_.cols) >= 0) return nullptr;
     if (!needs_norms(spec_.metric)) return row_.data();
     const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, spec_, rows_.dtype);
@@ -42,7 +43,7 @@ class Sample {
   ThreadPool& thread_pool_;
   const Points& rows_;
   VisitOrder order_;
-  std::int64_t count_;
+  std::int64_t count_, skipped_;
   Buffer<double> row_, gathered_;
 };
 

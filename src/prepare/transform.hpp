@@ -4,13 +4,14 @@
 
 #include "backend/search.hpp"
 #include "core/buffer.hpp"
+#include "core/projection.hpp"
 #include "core/rotation.hpp"
 #include "prepare/row_kernels.hpp"
 
 namespace vicinal {
 
-/// A Transform takes x to x' = (x - shift) * factor - centre, and rotates it if at all. It is chosen from a sample of
-/// rows all over the corpus; any choice is sound, because quantization errors are measured afterwards. A CUDA device
+/// A Transform takes x to x' = (x - shift) * factor - centre, and projects and rotates it if at all. It is chosen from a
+/// sample of rows all over the corpus; any choice is sound, because quantization errors are measured afterwards. A CUDA device
 /// chooses by the same rule (src/cuda/search/prepare/transform.cuh).
 struct Transform {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
@@ -18,7 +19,13 @@ struct Transform {
   bool usable = true;     // false: exponents so extreme that float proves nothing
   // In precisions of codes: sampled rows are multiples of this within their range; 0: they are not.
   double integral_step = 0;
-  Rotation rotation;  // int8 precision of the CPU, which adds it where the pilot or the caller says so
+  // int8 precision of the CPU, which adds these where the pilot or the caller says so.
+  Projection projection;
+  Rotation rotation;  // of projected rows, where there is a projection
+
+  /// The columns of the filter's rows.
+  std::int64_t columns() const noexcept { return projection.present() ? projection.columns() : centre.size(); }
+  double roundings() const noexcept { return projection.roundings() + rotation.roundings(); }
 };
 Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Precision precision,
                            ThreadPool& thread_pool);

@@ -71,7 +71,7 @@ def test_json_is_one_object(vicinal, data):
     stats = answer["stats"]
     assert stats["pairs"] == 300 * 17 and stats["threads"] >= 1 and stats["passes"] >= 1
     assert set(stats) == {"device", "instruction_set", "threads", "seconds", "prepare_seconds", "pairs", "candidates",
-                          "reranked", "underflowed", "copied_bytes", "planned_bytes", "used_bytes", "rotated", "planned_seconds",
+                          "reranked", "underflowed", "copied_bytes", "planned_bytes", "used_bytes", "rotated", "projected", "planned_seconds",
                           "passes", "notes"}
     assert isinstance(answer["seconds"], float) and answer["output"] == {"ids": str(data.path("out.npz"))}
     assert "ids" not in answer
@@ -187,6 +187,8 @@ def test_explain(vicinal, data):
     assert forced["product_share"] > 0 and forced["memory_share"] > 0
     rotated = vicinal("knn", *data.pair, "-k", 6, "--metric", "cosine", "--explain", env={**os.environ, "VICINAL_FILTER": "rotated"}).succeeds().out
     assert "bytes of rotated rows" in rotated and "bytes of rotated rows" not in text
+    projected = vicinal("knn", *data.pair, "-k", 6, "--metric", "cosine", "--explain", env={**os.environ, "VICINAL_FILTER": "projected"}).succeeds().out
+    assert "bytes of rows projected to " in projected and "bytes of rows projected to " not in text
 
 
 def test_a_path_that_is_not_utf8(vicinal, data):

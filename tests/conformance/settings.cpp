@@ -34,7 +34,7 @@ Setting random_setting(Rng& rng) {
   const std::size_t filter = rng.chance(0.6) || filters().size() < 3 ? 0 : 1;  // bytes, then floats
   Setting setting{rng.pick(instruction_sets()), filters()[filter], rng.pick(all_threads), Memory::ample,
                   vicinal::Proof::certified};
-  if (filter == 0 && rng.chance(0.4)) setting.filter = "rotated";
+  if (filter == 0 && rng.chance(0.5)) setting.filter = rng.chance(0.5) ? "rotated" : "projected";
   if (rng.chance(0.4)) setting.filter = rng.chance(0.7) ? "auto" : rng.pick(filters());
   if (rng.chance(0.3)) setting.memory = rng.pick(all_memory);
   if (rng.chance(0.1)) setting.proof = vicinal::Proof::exhaustive;

@@ -67,7 +67,7 @@ TEST(Filters, EveryPrecisionOnEveryKindOfData) {
         options.k = rng.chance(0.5) ? 10 : 150;
         options.degenerate = vicinal::Degenerate::one;
         const Neighbors want = scanned(corpus, queries, options);
-        for (const char* filter : {"auto", "int8", "rotated", "f32"}) {
+        for (const char* filter : {"auto", "int8", "rotated", "projected", "f32"}) {
           options.run.filter = filter;
           options.run.instruction_set = rng.pick(instruction_sets());
           const std::string text = std::string(data.name) + " " + metric_name(metric) + " " +
@@ -96,7 +96,7 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
       options.search.degenerate = some.degenerate;
       options.search.run.filter = "canonical";
       const vicinal::CsrNeighbors want = vicinal::range_search(corpus.points(), queries.points(), radius, options);
-      for (const char* filter : {"int8", "rotated", "f32"}) {
+      for (const char* filter : {"int8", "rotated", "projected", "f32"}) {
         options.search.run.filter = filter;
         const vicinal::CsrNeighbors got = vicinal::range_search(corpus.points(), queries.points(), radius, options);
         ASSERT_EQ(got.entries(), want.entries())
@@ -127,7 +127,7 @@ TEST(Filters, RowsThatRoundToNothingBesideAnOutlier) {
         const Table corpus(DType::f32, 2 * pairs, d, values), queries(DType::f32, 3, d, near);
         KnnOptions options;
         options.run.instruction_set = set;
-        for (const char* filter : {"auto", "int8", "rotated"}) {
+        for (const char* filter : {"auto", "int8", "rotated", "projected"}) {
           options.run.filter = filter;
           const std::string text = std::string(filter) + " " + set + " d=" + std::to_string(d);
           const Corpus kept(corpus.points(), {.run = options.run});
@@ -149,7 +149,7 @@ TEST(Filters, RowsThatRoundToNothingBesideAnOutlier) {
 }
 
 // Scaled to the size of the others such a row is infinite, and a sum of its columns is no number.
-TEST(Filters, ARowBeyondFp64WhereOthersAreRotated) {
+TEST(Filters, ARowBeyondFp64WhereOthersAreRotatedOrProjected) {
   Rng rng(32);
   for (const std::string& set : instruction_sets())
     for (const Metric metric : {Metric::euclidean, Metric::inner_product})
@@ -166,11 +166,14 @@ TEST(Filters, ARowBeyondFp64WhereOthersAreRotated) {
         options.k = 20;
         options.run.instruction_set = set;
         const Neighbors want = scanned(corpus, queries, options);
-        options.run.filter = "rotated";
-        const std::string text = std::string(metric_name(metric)) + " " + set + " d=" + std::to_string(d);
-        const Corpus kept(corpus.points(), {.metric = metric, .run = options.run});
-        EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << text << " kept";
-        EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << text;
+        for (const char* filter : {"rotated", "projected"}) {
+          options.run.filter = filter;
+          const std::string text =
+              std::string(filter) + " " + metric_name(metric) + " " + set + " d=" + std::to_string(d);
+          const Corpus kept(corpus.points(), {.metric = metric, .run = options.run});
+          EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << text << " kept";
+          EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << text;
+        }
       }
 }
 
@@ -289,7 +292,7 @@ TEST(Filters, TilesThatServeBothSidesOfAGraph) {
       options.search.proof = vicinal::Proof::exhaustive;
       const Neighbors want = vicinal::knn_graph(rows.points(), options);
       options.search.proof = vicinal::Proof::certified;
-      for (const char* filter : {"int8", "rotated", "f32"}) {
+      for (const char* filter : {"int8", "rotated", "projected", "f32"}) {
         options.search.run.filter = filter;
         options.search.run.instruction_set = rng.pick(instruction_sets());
         EXPECT_TRUE(vicinal::plan_graph(shape_of(rows.points()), options).symmetric);
@@ -313,7 +316,7 @@ TEST(Filters, WholeNumbersButForAFewRows) {
     KnnOptions options;
     options.k = 20;
     const Neighbors want = scanned(corpus, queries, options);
-    for (const char* filter : {"auto", "int8", "rotated", "f32"}) {
+    for (const char* filter : {"auto", "int8", "rotated", "projected", "f32"}) {
       options.run.filter = filter;
       options.run.instruction_set = rng.pick(instruction_sets());
       EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "")
@@ -491,6 +494,7 @@ TEST(Filters, APlanThatSeesRowsSaysWithWhichFilterTheSearchBegins) {
       const Neighbors found = vicinal::knn(corpus.points(), queries.points(), options);
       EXPECT_EQ(seeing.cascade.front(), found.certificate.precisions.front());
       EXPECT_EQ(seeing.rotated, found.stats.rotated);
+      EXPECT_EQ(seeing.projected, found.stats.projected);
       EXPECT_EQ(seeing.peak_bytes, blind.peak_bytes);
       EXPECT_EQ(blind.sampled_rows, 0);
       EXPECT_LE(seeing.sampled_rows, 512);
@@ -549,6 +553,93 @@ TEST(Filters, RotationIsForcedByNameButNeverOfWholeNumbers) {
   EXPECT_FALSE(rotates(some, "rotated", Metric::linf));
   EXPECT_FALSE(rotates(whole, "rotated", Metric::euclidean));
   EXPECT_TRUE(vicinal::plan(shape_of(some.points()), shape_of(some.points()), {.run = {.filter = "rotated"}}).rotated);
+}
+
+/// Rows whose columns are mixtures of a few, and noise: `few` of them hold nearly all of a row's length.
+Table mixtures(Rng& rng, std::int64_t n, std::int64_t d, std::int64_t few, double noise) {
+  Rng same(40);
+  std::vector<double> weights(static_cast<std::size_t>(few * d)), values(static_cast<std::size_t>(n * d));
+  for (double& weight : weights) weight = same.gauss();
+  for (std::int64_t i = 0; i < n; ++i) {
+    double* const row = values.data() + i * d;
+    for (std::int64_t j = 0; j < few; ++j) {
+      const double x = rng.gauss();
+      for (std::int64_t c = 0; c < d; ++c) row[c] += x * weights[static_cast<std::size_t>(j * d + c)];
+    }
+    for (std::int64_t c = 0; c < d; ++c) row[c] += noise * rng.gauss();
+  }
+  return {DType::f32, n, d, values};
+}
+
+TEST(Filters, ThePilotProjectsRowsWhereItPays) {
+  Rng rng(41);
+  const std::int64_t n = 34000, d = 256;
+  const Table mixed = mixtures(rng, n, d, 12, 0.05), queries = mixtures(rng, 30, d, 12, 0.05);
+  for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product}) {
+    const Corpus kept(mixed.points(), {.metric = metric});
+    const Neighbors found = kept.knn(queries.points(), {.k = 10, .metric = metric});
+    if (metric != Metric::inner_product) {
+      EXPECT_GT(found.stats.projected, 0) << metric_name(metric);
+    }
+    EXPECT_FALSE(found.stats.rotated && found.stats.projected > 0);
+    EXPECT_EQ(difference(found, scanned(mixed, queries, {.k = 10, .metric = metric})), "") << metric_name(metric);
+  }
+  // A call of few queries does not look for directions; where columns have nothing in common, or are few, there are none.
+  EXPECT_EQ(vicinal::knn(mixed.points(), queries.points(), {.k = 10}).stats.projected, 0);
+  const Table noise = make(all_data[0], rng, DType::f32, n, d), few = mixtures(rng, n, 64, 4, 0.05);
+  EXPECT_EQ(Corpus(noise.points()).knn(queries.points(), {.k = 10}).stats.projected, 0);
+  EXPECT_EQ(Corpus(few.points()).knn(few.points().slice(0, 5), {.k = 10}).stats.projected, 0);
+}
+
+TEST(Filters, ProjectionIsForcedByName) {
+  Rng rng(42);
+  const auto columns = [&](const Table& rows, const char* filter, Metric metric) {
+    KnnOptions options{.metric = metric};
+    options.run.filter = filter;
+    const Neighbors found = vicinal::knn(rows.points(), rows.points(), options);
+    const Corpus kept(rows.points(), {.metric = metric, .run = options.run});
+    EXPECT_EQ(kept.knn(rows.points(), options).stats.projected, found.stats.projected);
+    options.run.filter = "canonical";
+    EXPECT_EQ(kept.knn(rows.points(), options).stats.projected, 0);
+    return found.stats.projected;
+  };
+  const Table some = make(all_data[0], rng, DType::f32, 500, 24), whole = make(all_data[5], rng, DType::f32, 500, 24),
+              wide = mixtures(rng, 300, 300, 5, 0.1), narrow = make(all_data[0], rng, DType::f32, 500, 3);
+  EXPECT_EQ(columns(some, "projected", Metric::euclidean), 8);
+  EXPECT_EQ(columns(some, "projected", Metric::cosine), 8);
+  EXPECT_EQ(columns(some, "projected", Metric::inner_product), 8);
+  EXPECT_EQ(columns(whole, "projected", Metric::euclidean), 8);
+  EXPECT_EQ(columns(wide, "projected", Metric::euclidean), 128);
+  EXPECT_EQ(columns(narrow, "projected", Metric::euclidean), 0) << "too few columns";
+  EXPECT_EQ(columns(some, "int8", Metric::euclidean), 0);
+  EXPECT_EQ(columns(some, "f32", Metric::euclidean), 0);
+  EXPECT_EQ(columns(some, "projected", Metric::l1), 0);
+  EXPECT_EQ(vicinal::plan(shape_of(wide.points()), shape_of(wide.points()), {.run = {.filter = "projected"}}).projected,
+            128);
+}
+
+// Of rows that lie in few directions bytes and directions leave next to nothing: their distances are no estimates all the same.
+TEST(Filters, ProjectedRowsThatBytesHoldAsTheyAre) {
+  Rng rng(43);
+  for (const std::string& set : instruction_sets())
+    for (const std::int64_t d : {8, 64, 260}) {
+      std::vector<double> values(static_cast<std::size_t>(700 * d));
+      for (std::int64_t i = 0; i < 700; ++i) {
+        const std::int64_t column = rng.between(0, d - 1);
+        values[static_cast<std::size_t>(i * d + column)] = static_cast<double>(rng.between(-2, 2));
+      }
+      const Table corpus(DType::f32, 700, d, values),
+          queries(DType::f32, 20, d, std::vector<double>(values.begin() + 300 * d, values.begin() + 320 * d));
+      for (const std::int64_t k : {1, 7, 100}) {
+        KnnOptions options{.k = k};
+        options.run.instruction_set = set;
+        const Neighbors want = scanned(corpus, queries, options);
+        options.run.filter = "projected";
+        EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << set << " d=" << d;
+        const Corpus kept(corpus.points(), {.run = options.run});
+        EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << set << " d=" << d << " kept";
+      }
+    }
 }
 
 }  // namespace

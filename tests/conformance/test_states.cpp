@@ -38,7 +38,7 @@ struct Way {
 Way random_way(Rng& rng) {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = filters();
-    all.emplace_back("rotated");
+    all.insert(all.end(), {"rotated", "projected"});
     return all;
   }();
   Way way;
@@ -311,7 +311,7 @@ TEST(States, EveryPairOfThemAnswersAlike) {
 TEST(States, FewColumnsMadeForAFilterAndSearchedByAnother) {
   Rng rng(7);
   std::vector<std::string> names = filters();
-  names.insert(names.end(), {"rotated", "auto"});
+  names.insert(names.end(), {"rotated", "projected", "auto"});
   for (const std::int64_t dims : {1, 3, 8}) {
     const Table corpus = gaussian(rng, DType::f32, 2000, dims), queries = gaussian(rng, DType::f32, 20, dims);
     for (const Metric metric : {Metric::euclidean, Metric::l1, Metric::linf}) {

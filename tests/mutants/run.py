@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADERS = {"bound": "core", "bound_second": "core", "bound_groups": "core", "bound_quick": "core", "bound_two_bytes": "core", "rotation": "core", "speculate": "cuda/search/filter"}  # in src/, each with its mutants and its test
+HEADERS = {"bound": "core", "bound_second": "core", "bound_groups": "core", "bound_quick": "core", "bound_two_bytes": "core", "rotation": "core", "projection": "core", "speculate": "cuda/search/filter"}  # in src/, each with its mutants and its test
 SUPPORT = [ROOT / "src/core" / name for name in ("metric.cpp", "text.cpp", "error.cpp")]
 FLAGS = ["-std=c++20", "-O0", "-ffp-contract=off", "-w"]  # compiling is most of the time, and the headers most of that
 PREAMBLE = "".join(f"#include <{name}>\n" for name in ("gtest/gtest.h", "algorithm", "cmath", "random", "vector"))

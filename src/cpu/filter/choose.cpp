@@ -95,7 +95,7 @@ Int8Block int8_block(const FilterPass& pass, const QueryBlock& block, FilterScra
 
 const std::int8_t* second_codes(const FilterPass& pass, const QueryBlock& block) noexcept {
   const Buffer<std::int8_t>& codes = pass.batch.queries.second;
-  return codes.size() > 0 ? codes.data() + block.first * 2 * SecondCode::stride(pass.model.dims) : nullptr;
+  return codes.size() > 0 ? codes.data() + block.first * 2 * SecondCode::stride(pass.model.columns) : nullptr;
 }
 
 }  // namespace vicinal::cpu

@@ -32,7 +32,7 @@ std::int64_t next_int8_compaction(const QueryBlock& block, int query, bool cheap
 
 Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, const std::int32_t* panels,
                             int query_panels, std::int64_t tile) {
-  const std::int64_t quads = quads_of(block.model.dims);
+  const std::int64_t quads = quads_of(block.model.columns);
   return {.queries = panels,
           .rows = block.chunk.quads.data() + tile * tile_rows * quads,
           .row_term = int8.biases,
@@ -194,7 +194,8 @@ void Int8Filter::drop_excluded(int query) {
 }
 
 void Int8Filter::compact(int query) {
-  if (refines(query) && result(query).pool.count == 0) return compact_refined(query);
+  // Thresholds tighten by refined rows alone, but where their distances are those of projected rows.
+  if (refines(query) && result(query).pool.count == 0 && !block().model.projected) return compact_refined(query);
   if (has_negligible_error(query)) {
     tighten_by_uppers(query, candidates(query).count, [&](const Slot& slot) { return upper_of_slot(query, slot); });
   } else {

@@ -45,7 +45,7 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   /// Fills in the coefficients of all thresholds, before the first tile.
   void start();
   const std::int32_t* panels(const PackedQueries& queries, std::int64_t block) const noexcept {
-    return int8_.panels(queries, block, this->block().model.dims);
+    return int8_.panels(queries, block, this->block().model.columns);
   }
   /// One tile against the block, whose packed queries are `panels`.
   void filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
@@ -76,7 +76,10 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
                             facts(query).norms);
   }
   double shift_of(int query) const noexcept { return columns_ ? 0 : facts(query).shift; }
-  bool has_negligible_error(int query) const noexcept { return negligible_error(facts(query).norms, int8_.largest); }
+  /// The distance of projected rows is no estimate, however small their errors are.
+  bool has_negligible_error(int query) const noexcept {
+    return !block().model.projected && negligible_error(facts(query).norms, int8_.largest);
+  }
   bool refines(int query) const noexcept { return refines_ && facts(query).filterable && !has_negligible_error(query); }
   double upper_of_slot(int query, const Slot& slot) const;
   std::int64_t bring_likely(int query, std::int64_t from);

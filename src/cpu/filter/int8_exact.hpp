@@ -14,7 +14,7 @@ class Int8ExactFilter final : public BlockFilter<Int8ExactFilter> {
   /// Sets all thresholds, before the first tile: they hold for every tile.
   void start();
   const std::int32_t* panels(const PackedQueries& queries, std::int64_t block) const noexcept {
-    return int8_.panels(queries, block, this->block().model.dims);
+    return int8_.panels(queries, block, this->block().model.columns);
   }
   void filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
 

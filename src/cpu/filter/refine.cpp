@@ -8,7 +8,7 @@ namespace vicinal::cpu {
 void Refinement::refine(int query, std::int64_t end) const {
   Candidates& candidates = block_.candidates[query];
   const PackedRows& chunk = block_.chunk;
-  const std::int64_t stride = SecondCode::stride(block_.model.dims);
+  const std::int64_t stride = SecondCode::stride(block_.model.columns);
   const std::int8_t* first_codes = codes_ + query * 2 * stride;
   std::uint32_t index[rank_block];
   std::int32_t sums[rank_block];

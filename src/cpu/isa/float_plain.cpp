@@ -219,6 +219,17 @@ void hamming(const HammingArgs& a) {
   }
 }
 
+void project(const ProjectArgs& a) {
+  for (std::int64_t r = 0; r < a.row_count; ++r) {
+    for (std::int64_t j = 0; j < a.count; ++j) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < a.dims; ++i)
+        sum += a.rows[r * a.dims + i] * static_cast<double>(a.matrix[j * a.stride + i]);
+      a.out[r * a.out_stride + j] = sum;
+    }
+  }
+}
+
 template <Sum sum, int width, bool boxes>
 std::uint32_t near_sums(const NearArgs& a) {
   std::uint32_t near = 0;

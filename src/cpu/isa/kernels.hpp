@@ -210,6 +210,7 @@ struct Kernels {
   Int8QuantizeFn quantize_int8;
   SecondInt8Fn second_row, second_query;
   LargestFn largest;
+  ProjectFn project;
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
   InsertFn insert_nearest;
   LeastFn least_lanes;
@@ -229,21 +230,21 @@ struct Kernels {
   /// it. A member that is added does not compile until it is named here.
   consteval bool complete() const {
     const auto& [called, runs, fma, lanes, products, magnitudes, largests, sums, shifted, self, squares, totals,
-                 conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes,
-                 insertion, least] = *this;
+                 conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, projection, rows,
+                 boxes, insertion, least] = *this;
     static_cast<void>(fma), static_cast<void>(lanes);
     bool tiles = true;
 #define METRIC(metric, ...) \
   tiles &= filter_sum_of(Metric::metric) == Sum::none || tile_of(filter_sum_of(Metric::metric)) != nullptr;
 #include "core/metric.def"
 #undef METRIC
-    return tiles &&
-           all_set(called, runs, products, magnitudes, largests, sums, shifted, self, squares, totals, conversions,
-                   rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes, insertion, least);
+    return tiles && all_set(called, runs, products, magnitudes, largests, sums, shifted, self, squares, totals,
+                            conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest,
+                            projection, rows, boxes, insertion, least);
   }
   /// The kernels with which src/prepare reads rows.
   operator RowKernels() const noexcept {  // NOLINT(google-explicit-constructor): a table is one of row kernels, too
-    return {convert, first_bad, self_product, shifted_squares, total};
+    return {convert, first_bad, self_product, shifted_squares, total, project};
   }
 };
 

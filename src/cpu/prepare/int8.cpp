@@ -1,6 +1,7 @@
 // PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share
 // one step without losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are
-// rotated anew in each pass, which takes less memory than keeping them.
+// rotated anew in each pass, which takes less memory than keeping them; projected rows are projected in the second, a
+// tile at a time.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -12,6 +13,7 @@
 #include "core/divide.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/prepare/prepare.hpp"
+#include "cpu/prepare/projected.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
 
@@ -71,6 +73,55 @@ SecondNorms second_norms_of(const BoundModel& model, const Int8Facts& first, con
   return second_norms(model, {.xx = first.facts.xx, .coarse = second.coarse, .fine = second.fine});
 }
 
+SelfProduct known_product(const SearchSpec& spec, const Norms& norms, std::int64_t row) {
+  SelfProduct product;
+  if (needs_norms(spec.metric)) product.self = norms.self[row];
+  if (spec.metric == Metric::correlation) product.mean = norms.mean[row];
+  return product;
+}
+
+/// Loads the row at a position of the order, and asks for one that comes later.
+void load_in_order(const PackArgs& args, const PackedRows& out, std::int64_t at, PrepareScratch& scratch) {
+  const Points& corpus = args.spec.corpus;
+  if (at + rows_ahead < out.count) fetch_row(corpus, out.first + out.order[at + rows_ahead]);
+  load_row(args.kernels, corpus, out.first + out.order[at], scratch.gathered.data(), scratch.row.data());
+}
+
+/// Rows [begin, end) of the order, projected, in the scratch. Returns their largest element; unfit: one of them is no
+/// longer finite.
+float project_tile(const PackArgs& args, const PackedRows& out, std::int64_t begin, std::int64_t end,
+                   PrepareScratch& scratch, std::atomic<bool>& unfit) {
+  const SearchSpec& spec = args.spec;
+  const std::int64_t columns = args.model->columns;
+  grow(scratch.projected, tile_rows * columns);
+  RowProjector projector(args.kernels, *args.transform, scratch.projected.data());
+  for (std::int64_t at = begin; at < end; ++at) {
+    load_in_order(args, out, at, scratch);
+    if (args.kernels.first_bad(scratch.row.data(), args.model->dims) >= 0) unfit = true;
+    projector.add(affine(spec.metric, known_product(spec, out.norms, out.order[at]), args.transform->scale),
+                  scratch.row.data());
+  }
+  projector.flush();
+  double size = 0;
+  for (std::int64_t i = 0; i < end - begin; ++i)
+    size = std::max(size, args.kernels.largest(int8_args_of(scratch.projected.data() + i * columns,
+                                                            scratch.centre_of_zeros(columns), columns, 1, nullptr)));
+  return up32(size);
+}
+
+/// The row at a position of the order as the int8 kernels read it; a projected tile is in the scratch.
+Int8QuantizeArgs args_of_row(const PackArgs& args, const PackedRows& out, std::int64_t at, const SelfProduct& product,
+                             float step, PrepareScratch& scratch) {
+  const Transform& transform = *args.transform;
+  std::int8_t* const to = scratch.narrow.data();
+  const std::int64_t columns = transform.columns();
+  if (transform.projection.present())
+    return int8_args_of(scratch.projected.data() + at % tile_rows * columns, scratch.centre_of_zeros(columns), columns,
+                        step, to);
+  load_in_order(args, out, at, scratch);
+  return int8_args(transform, affine(args.spec.metric, product, transform.scale), step, scratch, to);
+}
+
 }  // namespace
 
 Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float step, PrepareScratch& scratch,
@@ -86,16 +137,12 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
                         .dims = dims,
                         .out = static_cast<std::int8_t*>(out)};
   if (!transform.rotation.present()) return args;
-  if (scratch.zeros.size() < dims) {
-    scratch.rotated = Buffer<double>(dims);
-    scratch.zeros = Buffer<double>(dims);
-    std::fill_n(scratch.zeros.data(), dims, 0.0);
-  }
+  if (scratch.rotated.size() < dims) scratch.rotated = Buffer<double>(dims);
   double* const rotated = scratch.rotated.data();
-  for (std::int64_t j = 0; j < dims; ++j) rotated[j] = (args.row[j] - args.shift) * args.scale - args.centre[j];
+  move_row(transform, map, args.row, rotated);
   transform.rotation.apply(rotated);
   args.row = rotated;
-  args.centre = scratch.zeros.data();
+  args.centre = scratch.centre_of_zeros(dims);
   args.shift = 0;
   args.scale = 1;
   return args;
@@ -114,12 +161,12 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
   const BoundModel& model = *args.model;
   const Transform& transform = *args.transform;
   const bool second = args.techniques.second_level && !(transform.integral_step > 0);
-  const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
+  const std::int64_t dims = model.dims, columns = model.columns, quads = quads_of(columns), count = out.count;
   grow(out.order, count);
   grow(out.quads, rounded_up(count, panel_rows) * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
   sort_rows(sizes, count, thread_pool, out.order);
-  const std::int64_t stride = SecondCode::stride(dims);
+  const std::int64_t stride = SecondCode::stride(columns);
   out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
@@ -131,7 +178,9 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
     PrepareScratch& scratch = scratches.of(worker);
     const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
     float size = 0;
-    for (std::int64_t at = begin; at < end; ++at) size = std::max(size, sizes[out.order[at]]);
+    if (transform.projection.present()) size = project_tile(args, out, begin, end, scratch, unfit);
+    else
+      for (std::int64_t at = begin; at < end; ++at) size = std::max(size, sizes[out.order[at]]);
     const float step = int8_step(transform, size);
     FilterNorms maxima;
     SecondNorms second_maxima;
@@ -143,14 +192,8 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
         for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = 0;
         continue;
       }
-      const std::int64_t row = out.order[at];
-      if (at + rows_ahead < count) fetch_row(spec.corpus, out.first + out.order[at + rows_ahead]);
-      load_row(kernels, spec.corpus, out.first + row, scratch.gathered.data(), scratch.row.data());
-      SelfProduct product;
-      if (needs_norms(spec.metric)) product.self = out.norms.self[row];
-      if (spec.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      Int8QuantizeArgs row_args =
-          int8_args(transform, affine(spec.metric, product, transform.scale), step, scratch, scratch.narrow.data());
+      const SelfProduct product = known_product(spec, out.norms, out.order[at]);
+      Int8QuantizeArgs row_args = args_of_row(args, out, at, product, step, scratch);
       const Int8Facts facts = kernels.quantize_int8(row_args);
       // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
       // A row that is fine becomes no number, and so always a candidate, where a rotation adds what left fp64 at both
@@ -165,7 +208,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
         std::uint8_t* bytes = out.second.bytes.data() + at * stride;
         row_args.out = reinterpret_cast<std::int8_t*>(bytes);
         const SecondNorms finer = second_norms_of(model, facts, kernels.second_row(row_args));
-        std::fill(bytes + dims, bytes + stride, std::uint8_t{0});
+        std::fill(bytes + columns, bytes + stride, std::uint8_t{0});
         out.second.terms[at] = second_term(model, finer, term);
         if (!std::isinf(term)) take_maxima(second_maxima, finer);
       }
@@ -195,7 +238,7 @@ void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::in
   const SearchSpec& spec = args.spec;
   const BoundModel& model = *args.model;
   const Transform& transform = *args.transform;
-  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(int8.layout, quads);
+  const std::int64_t quads = quads_of(model.columns), lanes = out.lanes, width = query_width(int8.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
   std::fill_n(to, lanes * width, 0);
@@ -203,10 +246,16 @@ void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::in
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
     if (!facts.filterable && !spec.symmetric) continue;
-    load_row(kernels, queries.points, queries.rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
-             scratch.row.data());
-    const Affine map = affine(spec.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
-    Int8QuantizeArgs row_args = int8_args(transform, map, step, scratch, scratch.narrow.data());
+    Int8QuantizeArgs row_args;
+    if (transform.projection.present()) {
+      row_args = int8_args_of(out.projected.data() + (part.begin + i) * model.columns,
+                              scratch.centre_of_zeros(model.columns), model.columns, step, scratch.narrow.data());
+    } else {
+      load_row(kernels, queries.points, queries.rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
+               scratch.row.data());
+      const Affine map = affine(spec.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
+      row_args = int8_args(transform, map, step, scratch, scratch.narrow.data());
+    }
     const Int8Facts rounded = kernels.quantize_int8(row_args);
     const QuantizationErrors sums = quantization_errors(rounded.facts);
     facts.norms = filter_norms(model, sums);
@@ -215,10 +264,10 @@ void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::in
     facts.shift = 128.0 * static_cast<double>(rounded.sum);
     if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
     if (out.second.size() > 0) {
-      const std::int64_t stride = SecondCode::stride(model.dims);
+      const std::int64_t stride = SecondCode::stride(model.columns);
       std::int8_t* first_codes = out.second.data() + (part.begin + i) * 2 * stride;
       std::fill_n(first_codes, 2 * stride, std::int8_t{0});
-      std::copy_n(scratch.narrow.data(), model.dims, first_codes);
+      std::copy_n(scratch.narrow.data(), model.columns, first_codes);
       row_args.out = first_codes + stride;
       const SecondFacts finer = kernels.second_query(row_args);
       facts.second = second_norms_of(model, rounded, finer);

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "core/canonical.hpp"
 #include "core/divide.hpp"
 #include "core/exponents.hpp"
 #include "cpu/kd_tree/load.hpp"
+#include "cpu/prepare/projected.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
+#include "prepare/project.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -30,6 +33,14 @@ float size_of(const Kernels& kernels, const Transform& transform, const Affine& 
   return up32(kernels.largest(int8_args(transform, map, 1, scratch, nullptr)));
 }
 
+/// |x'| of the row in the scratch, by which projected rows are sorted: their elements are all of about one size.
+float length_of(const Kernels& kernels, const Transform& transform, const Affine& map, PrepareScratch& scratch) {
+  return up32(std::sqrt(kernels
+                            .quantize({scratch.row.data(), transform.centre.data(), map.shift, map.factor,
+                                       transform.centre.size(), scratch.floats.data()})
+                            .xx));
+}
+
 }  // namespace
 
 PrepareScratch::PrepareScratch(std::int64_t dims)
@@ -37,7 +48,17 @@ PrepareScratch::PrepareScratch(std::int64_t dims)
   std::fill_n(narrow.data(), narrow.size(), std::int8_t{0});
 }
 
-std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept { return dims * (4 * 8 + 4 * panel_rows + 1) + 1024; }
+const double* PrepareScratch::centre_of_zeros(std::int64_t count) {
+  if (zeros.size() < count) {
+    zeros = Buffer<double>(count);
+    std::fill_n(zeros.data(), count, 0.0);
+  }
+  return zeros.data();
+}
+
+std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept {
+  return dims * (6 * 8 + 4 * panel_rows + 1) + 8 * tile_rows * std::min(dims, most_projected_columns) + 1024;
+}
 
 bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& points, std::int64_t row,
                   PrepareScratch& scratch, SelfProduct& product) {
@@ -125,7 +146,8 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
         const Affine map = affine(spec.metric, product, transform->scale);
         const double* row = scratch.row.data();
         if (in_codes(precision)) {
-          sizes[at + r] = size_of(kernels, *transform, map, scratch);
+          sizes[at + r] = transform->projection.present() ? length_of(kernels, *transform, map, scratch)
+                                                          : size_of(kernels, *transform, map, scratch);
           continue;
         }
         float& term = out.terms[at + r];
@@ -161,6 +183,27 @@ void describe_query(const SearchSpec& spec, const Transform& transform, const do
   if (is_far(std::ilogb(largest), transform.scale, own_scale)) facts.filterable = false;
 }
 
+/// Memory of a batch, and what it is of.
+void start_queries(const PackArgs& args, const QueriesToPack& queries, PackedQueries& out) {
+  const BoundModel* const model = args.model;
+  const Int8Kernels* const int8 = queries.int8;
+  out.count = static_cast<std::int64_t>(queries.rows.size());
+  out.block = queries.block;
+  out.lanes = args.kernels.query_lanes;
+  out.block_panels = divide_up(out.block, out.lanes);
+  out.facts.assign(queries.rows.size(), QueryFacts{});
+  if (int8 == nullptr) {
+    if (model != nullptr) grow(out.panels, out.block_count() * out.block_size(queries.points.cols));
+    return;
+  }
+  grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(model->columns))));
+  out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
+  if (args.transform->projection.present()) grow(out.projected, out.count * model->columns);
+  const bool second = args.techniques.second_level;
+  if (second) grow(out.second, out.count * 2 * SecondCode::stride(model->columns));
+  if (!second) out.second = {};
+}
+
 }  // namespace
 
 void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadPool& thread_pool, PackedQueries& out) {
@@ -170,22 +213,10 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   const Transform* const transform = args.transform;
   const Int8Kernels* const int8 = queries.int8;
   const std::span<const std::int64_t> rows = queries.rows;
-  const std::int64_t block = queries.block;
-  const bool second = args.techniques.second_level;
-  const std::int64_t dims = queries.points.cols, lanes = kernels.query_lanes;
-  out.count = static_cast<std::int64_t>(rows.size());
-  out.block = block;
-  out.lanes = lanes;
-  out.block_panels = divide_up(block, lanes);
-  out.facts.assign(rows.size(), QueryFacts{});
-  if (int8 != nullptr) {
-    grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(dims))));
-    out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
-    if (second) grow(out.second, out.count * 2 * SecondCode::stride(dims));
-    if (!second) out.second = {};
-  } else if (model != nullptr) {
-    grow(out.panels, out.block_count() * out.block_size(dims));
-  }
+  const std::int64_t block = queries.block, dims = queries.points.cols, lanes = kernels.query_lanes;
+  const bool projects = int8 != nullptr && transform->projection.present();
+  const std::int64_t columns = projects ? transform->columns() : 0;
+  start_queries(args, queries, out);
   std::vector<float> sizes(int8 != nullptr ? rows.size() : 0);
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
@@ -193,6 +224,9 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
     const PackedQueries::Part part = out.part(panel);
+    double* const projected = out.projected.data() + part.begin * columns;
+    std::optional<RowProjector> projector;
+    if (projects) projector.emplace(kernels, *transform, projected);
     for (std::int64_t i = 0; i < part.used; ++i) {
       const double* row = scratch.row.data();
       QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
@@ -208,6 +242,10 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
       if (model == nullptr) continue;
       describe_query(spec, *transform, row, dims, facts);
       const Affine map = affine(spec.metric, product, facts.scale);
+      if (projects) {
+        projector->add(map, row);
+        continue;
+      }
       if (int8 != nullptr) {
         sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *transform, map, scratch);
         continue;
@@ -219,6 +257,10 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
       facts.square = sums.nn;
       if (!std::isfinite(row_term(*model, sums, facts.norms))) facts.filterable = false;
     }
+    if (projects) projector->flush();
+    for (std::int64_t i = 0; i < part.used && projects; ++i)
+      sizes[static_cast<std::size_t>(part.begin + i)] = up32(kernels.largest(
+          int8_args_of(projected + i * columns, scratch.centre_of_zeros(columns), columns, 1, nullptr)));
     thread_pool.poll(0);
     if (model == nullptr || int8 != nullptr) return;
     kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,

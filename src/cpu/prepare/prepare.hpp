@@ -68,11 +68,13 @@ struct PackedRows {
 };
 
 /// PrepareScratch holds what one thread prepares with: an fp64 row, a gathered row, a panel of float rows, a row of
-/// int8; for a rotated transform also a rotated row and a centre of zeros.
+/// int8; for a transform that rotates also a rotated row and a centre of zeros, for one that projects a tile of such rows.
 struct PrepareScratch {
   explicit PrepareScratch(std::int64_t dims);
+  /// [count] zeros.
+  const double* centre_of_zeros(std::int64_t count);
   static std::int64_t bytes(std::int64_t dims) noexcept;
-  Buffer<double> row, gathered, rotated, zeros;
+  Buffer<double> row, gathered, rotated, projected, zeros;
   Buffer<float> floats;
   Buffer<std::int8_t> narrow;  // filled up to quads with zeros
 };
@@ -136,6 +138,7 @@ struct PackedQueries {
   Buffer<float> panels;
   Buffer<std::int32_t> quads;  // bytes, as Int8Kernels::layout says
   std::vector<float> steps;    // int8: of each block
+  Buffer<double> projected;    // [count][columns], of a transform that projects, until they are rounded
   // For refinement: of each query first the int8 codes, then the quantization errors, each SecondCode::stride bytes.
   Buffer<std::int8_t> second;
   std::vector<QueryFacts> facts;

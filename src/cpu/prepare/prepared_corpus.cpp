@@ -17,7 +17,7 @@ std::int64_t CpuPreparedCorpus::bytes() const {
              rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
              static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) +
              rows.kd_tree.bytes() + rows.bits.bytes() + transform.centre.bytes() +
-             (transform.rotation.present() ? Rotation::bytes(transform.centre.size()) : 0);
+             (transform.rotation.present() ? Rotation::bytes(transform.columns()) : 0) + transform.projection.bytes();
   return total;
 }
 
@@ -26,7 +26,12 @@ std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const SearchSpec&
   if (!has_filter(precision)) return nullptr;
   auto model = std::make_unique<BoundModel>(spec.metric, spec.type, spec.corpus.cols, transform.scale,
                                             find_host_precision(precision)->roundings(kernels));
-  model->rotated = transform.rotation.roundings();
+  model->transformed = transform.roundings();
+  model->columns = transform.columns();
+  if (transform.projection.present()) {
+    model->projected = true;
+    model->underflow = Projection::underflow;
+  }
   return model;
 }
 

@@ -1,7 +1,7 @@
 // See pilot.hpp. A filter cannot exclude the rows within eps beyond the k-th distance, where eps is the sum of the
-// quantization errors of a query and a row. The sample is rounded to int8, as it is and rotated, which tells those
-// errors; rotation changes no distance. The sample also tells how many rows are left: where it has rows so near by
-// counting them, else by how fast the number of rows grows with the distance.
+// quantization errors of a query and a row. The sample is rounded to int8, as it is, rotated and projected, which tells
+// those errors; rotation changes no distance, and projected distances are measured. The sample also tells how many rows
+// are left: where it has rows so near by counting them, else by how fast the number of rows grows with the distance.
 #include "cpu/propose/pilot.hpp"
 
 #include <cmath>
@@ -11,15 +11,16 @@
 
 #include "core/bound.hpp"
 #include "cpu/filter/refine.hpp"
+#include "cpu/prepare/projected.hpp"
 #include "cpu/propose/costs.hpp"
 #include "prepare/matches.hpp"
+#include "prepare/project.hpp"
 #include "prepare/sample.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 16;
-static_assert(pilot_bytes >= 8 * pilot_elements + 64 * most_rows, "the sample is kept in fp64");
+constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 17;
 constexpr std::int64_t block_queries = 256;  // at most, that share a step
 // The k of a corpus that is kept before its searches are known, and how many rows it has for each of them at least.
 constexpr std::int64_t likely_k = 50, rows_for_each = 64;
@@ -28,13 +29,23 @@ constexpr double kept_cycles = 60;  // of a row that is kept
 // Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x
 // 128 (2026-11-22, Granite Rapids).
 constexpr double rotate_cycles = 1.1;
-constexpr double least_gain = 1.05;  // what is estimated to gain less does not pay
+constexpr double least_gain = 1.05;            // what is estimated to gain less does not pay
+constexpr double least_projected_gain = 1.25;  // directions come from other rows than those of the estimate
+constexpr std::int64_t all_projected_columns[] = {64, 128, most_projected_columns};
+constexpr double least_projected_elements = 0x1p23;  // of a corpus
+constexpr double most_directions_share = 1.0 / 16;   // of the time of a search, that finding directions may take
+
+/// Rows of the sample in the form that is rounded.
+struct SampledForm {
+  std::int64_t columns = 0;
+  std::vector<double> rows;
+};
 
 class Pilot {
  public:
   Pilot(const Kernels& kernels, const SearchSpec& spec, const Transform& transform, ThreadPool& thread_pool)
       : kernels_(kernels), dims_(spec.corpus.cols), rows_(static_cast<double>(spec.corpus.rows)),
-        products_(filter_sum_of(spec.metric) == Sum::products), row_(dims_), zeros_(dims_), bytes_(dims_) {
+        products_(filter_sum_of(spec.metric) == Sum::products) {
     if (spec.radius) {
       const BoundModel model(spec.metric, spec.type, dims_, transform.scale, 0);
       radius_ = theta_of_key(model, radius_key(*spec.radius, spec.type, descending(spec.metric)), transform.scale);
@@ -55,11 +66,26 @@ class Pilot {
       scales_.push_back(products_ && size > 0 ? power_of_two(size) : 1);
     }
     for (const double norm : norms_) norm_ += norm / static_cast<double>(norms_.size());
-    std::fill_n(zeros_.data(), dims_, 0.0);
     kernel_ =
         kernels.canonical[static_cast<int>(products_ ? Sum::products : Sum::squares)][static_cast<int>(DType::f64)];
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
+  static std::int64_t rows_of(std::int64_t dims) noexcept {
+    return std::clamp<std::int64_t>(pilot_elements / dims, 16, most_rows);
+  }
+
+  SampledForm form(const Projection& projection, const Rotation& rotation) const {
+    SampledForm form{.columns = projection.present() ? projection.columns() : dims_, .rows = {}};
+    form.rows.resize(static_cast<std::size_t>(count() * form.columns));
+    for (std::int64_t i = 0; i < count(); ++i) {
+      const double* from = sample_.data() + i * dims_;
+      double* const to = form.rows.data() + i * form.columns;
+      if (projection.present()) project_moved(kernels_, projection, from, 1, to);
+      else std::copy_n(from, dims_, to);
+      rotation.apply(to);
+    }
+    return form;
+  }
 
   /// The quantization errors of the pilots in int8: as rows, whose step is their tile's and so about their own, and as
   /// queries, which share the step of their block.
@@ -67,93 +93,104 @@ class Pilot {
     double row = 0;  // mean
     std::vector<double> queries;
   };
-  Rounded rounded(const Rotation& rotation) {
+  Rounded rounded(const SampledForm& form) const {
     Rounded result;
+    const Buffer<double> zeros = zeros_of(form.columns);
+    Buffer<std::int8_t> bytes(form.columns);
+    const auto args = [&](std::int64_t i, double step) {
+      return Int8QuantizeArgs{.row = form.rows.data() + i * form.columns,
+                              .centre = zeros.data(),
+                              .shift = 0,
+                              .scale = 1,
+                              .step = step,
+                              .inverse = 1 / step,
+                              .dims = form.columns,
+                              .out = bytes.data()};
+    };
+    /// With the step for elements up to `size`.
+    const auto quantization_error = [&](std::int64_t i, double size) {
+      return size > 0 ? std::sqrt(kernels_.quantize_int8(args(i, size / 127)).facts.ee) : 0;
+    };
     const std::int64_t few = std::min(pilots, count());
     double largest = 0;
     for (std::int64_t i = 0; i < std::min(block_queries, count()); ++i) {
-      load(i, rotation);
-      const double size = kernels_.largest(args(1));
+      const double size = kernels_.largest(args(i, 1));
       largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
-      if (i < few) result.row += quantization_error(size) / static_cast<double>(few);
+      if (i < few) result.row += quantization_error(i, size) / static_cast<double>(few);
     }
-    for (std::int64_t i = 0; i < few; ++i) {
-      load(i, rotation);
-      result.queries.push_back(quantization_error(largest / scales_[static_cast<std::size_t>(i)]));
-    }
+    for (std::int64_t i = 0; i < few; ++i)
+      result.queries.push_back(quantization_error(i, largest / scales_[static_cast<std::size_t>(i)]));
     return result;
   }
 
-  void take(std::int64_t pilot) {
-    pilot_ = static_cast<std::size_t>(pilot);
-    distances_.resize(norms_.size());
-    kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
-             distances_.data()});
-    // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
-    for (double& x : distances_)
-      x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
-    distances_.erase(distances_.begin() + pilot);
-    std::sort(distances_.begin(), distances_.end());
+  /// From a pilot to the other rows, ascending: those of the rows themselves, and of a form of them.
+  std::vector<double> distances(std::int64_t pilot) const { return distances(pilot, sample_.data(), dims_); }
+  std::vector<double> distances(std::int64_t pilot, const SampledForm& form) const {
+    return distances(pilot, form.rows.data(), form.columns);
   }
-  /// It estimates how many of all rows are left for the pilot that was taken.
-  double left_by(const Rounded& rounded, double k) const {
-    const double query = rounded.queries[pilot_];
-    return left(k, products_ ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
+
+  /// It estimates how many of all rows are left for a pilot. truth: distances of the rows. seen: of what the filter has
+  /// of them.
+  double left_by(std::int64_t pilot, const Rounded& rounded, const std::vector<double>& truth,
+                 const std::vector<double>& seen, double k) const {
+    const double query = rounded.queries[static_cast<std::size_t>(pilot)],
+                 norm = norms_[static_cast<std::size_t>(pilot)];
+    return left(k, products_ ? query * norm_ + norm * rounded.row : query + rounded.row, truth, seen);
   }
-  double left_by_floats(double k) const {
-    const double d = static_cast<double>(dims_);
-    return left(k, products_ ? d * float_u * norms_[pilot_] * norm_
-                             : std::sqrt((d / 2 + 6) * float_u) * (norms_[pilot_] + norm_));
+  /// The same without quantization errors.
+  double left_by_exact(const std::vector<double>& truth, const std::vector<double>& seen, double k) const {
+    return left(k, 0, truth, seen);
+  }
+  double left_by_floats(std::int64_t pilot, const std::vector<double>& truth, double k) const {
+    const double d = static_cast<double>(dims_), norm = norms_[static_cast<std::size_t>(pilot)];
+    return left(k, products_ ? d * float_u * norm * norm_ : std::sqrt((d / 2 + 6) * float_u) * (norm + norm_), truth,
+                truth);
   }
 
  private:
-  void load(std::int64_t i, const Rotation& rotation) {
-    std::copy_n(sample_.data() + i * dims_, dims_, row_.data());
-    rotation.apply(row_.data());
+  static Buffer<double> zeros_of(std::int64_t count) {
+    Buffer<double> zeros(count);
+    std::fill_n(zeros.data(), count, 0.0);
+    return zeros;
   }
-  Int8QuantizeArgs args(double step) {
-    return {.row = row_.data(),
-            .centre = zeros_.data(),
-            .shift = 0,
-            .scale = 1,
-            .step = step,
-            .inverse = 1 / step,
-            .dims = dims_,
-            .out = bytes_.data()};
-  }
-  /// It measures the row that was loaded, with the step for elements up to `size`.
-  double quantization_error(double size) {
-    return size > 0 ? std::sqrt(kernels_.quantize_int8(args(size / 127)).facts.ee) : 0;
+  std::vector<double> distances(std::int64_t pilot, const double* rows, std::int64_t columns) const {
+    std::vector<double> all(norms_.size());
+    kernel_({rows + pilot * columns, rows, columns * 8, nullptr, count(), columns, nullptr, all.data()});
+    // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
+    for (double& x : all) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
+    all.erase(all.begin() + pilot);
+    std::sort(all.begin(), all.end());
+    return all;
   }
 
-  double left(double k, double eps) const { return radius_ ? within(eps) : beyond(k, eps); }
-  double per_row() const noexcept { return rows_ / static_cast<double>(distances_.size()); }
-  double near(double r) const noexcept {
-    return distances_[std::min(static_cast<std::size_t>(r), distances_.size() - 1)];
+  double per_row() const noexcept { return rows_ / static_cast<double>(norms_.size() - 1); }
+  static double near(const std::vector<double>& distances, double r) noexcept {
+    return distances[std::min(static_cast<std::size_t>(r), distances.size() - 1)];
   }
-  double counted(double distance) const {
-    return static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), distance) - distances_.begin());
+  static double counted(const std::vector<double>& distances, double distance) {
+    return static_cast<double>(std::upper_bound(distances.begin(), distances.end(), distance) - distances.begin());
   }
   /// It returns the power of the distance with which the number of rows grows about the nearest of the sample.
-  double growth() const {
-    const double inner = near(4), outer = near(12);
+  double growth(const std::vector<double>& distances) const {
+    const double inner = near(distances, 4), outer = near(distances, 12);
     if (products_ || !(inner > 0)) return 1e9;
     return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
   }
 
-  /// It counts the rows not farther than eps beyond the k-th.
-  double beyond(double k, double eps) const {
-    const double rank = k / per_row(), power = rank < 4 ? growth() : 1;
-    const double kth = rank < 4 ? near(4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(rank);
-    const double count = counted(kth + eps);
-    if (count >= 4 || !(kth > 0)) return std::max(k, count * per_row());
+  /// It counts the rows that are seen not farther than eps beyond the k-th, or the radius.
+  double left(double k, double eps, const std::vector<double>& truth, const std::vector<double>& seen) const {
+    if (radius_) return within(*radius_ + eps, 1, 5, seen);
+    const double rank = k / per_row(), power = rank < 4 ? growth(truth) : 1;
+    const double kth = rank < 4 ? near(truth, 4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(truth, rank);
+    if (!(kth > 0) || counted(seen, kth + eps) >= 4 || &seen != &truth) return within(kth + eps, k, 4, seen);
     return std::min(k * std::pow(1 + eps / kth, power), 4 * per_row());
   }
-  /// It counts the rows not farther than eps beyond the radius.
-  double within(double eps) const {
-    const double reach = *radius_ + eps, count = counted(reach);
-    if (count >= 4 || !(near(4) > 0)) return std::max(1.0, count * per_row());
-    return std::clamp(5 * per_row() * std::pow(std::max(reach, 0.0) / near(4), growth()), 1.0, 5 * per_row());
+  /// It counts the rows that are seen within `reach`, at least `least`; where the sample has few, at most `most` of it.
+  double within(double reach, double least, double most, const std::vector<double>& seen) const {
+    const double count = counted(seen, reach);
+    if (count >= 4 || !(near(seen, 4) > 0) || products_) return std::max(least, count * per_row());
+    const double few = 5 * per_row() * std::pow(std::max(reach, 0.0) / near(seen, 4), growth(seen));
+    return std::clamp(few, std::min(least, most * per_row()), most * per_row());
   }
 
   const Kernels& kernels_;
@@ -163,71 +200,160 @@ class Pilot {
   bool products_;                 // is what the filter estimates, else squares
   CanonicalFn kernel_ = nullptr;
   double norm_ = 0;  // mean
-  std::vector<double> sample_, norms_, scales_, distances_;
-  std::size_t pilot_ = 0;
-  Buffer<double> row_, zeros_;
-  Buffer<std::int8_t> bytes_;
+  std::vector<double> sample_, norms_, scales_;
 };
+
+/// A Way to search in bytes, and what the pilots say of it, in all.
+struct Way {
+  double cycles = 0, left = 0;
+};
+
+/// A Survey compares ways to search.
+class Survey {
+ public:
+  Survey(const SampledSearch& search, ThreadPool& thread_pool)
+      : search_(search), thread_pool_(thread_pool), n_(static_cast<double>(search.spec.corpus.rows)),
+        d_(static_cast<double>(search.spec.corpus.cols)),
+        k_(static_cast<double>(std::max(search.spec.k, std::min(likely_k, search.spec.corpus.rows / rows_for_each)))) {}
+
+  Way floats(const Pilot& pilot) const {
+    Way way;
+    each(pilot, [&](std::int64_t i, const std::vector<double>& truth) {
+      const double left = pilot.left_by_floats(i, truth, k_);
+      way.cycles += cycles(costs::float_pair(d_), left, costs::reranked_row(d_));
+      way.left += left;
+    });
+    return way;
+  }
+  /// Rows as they are or rotated. exact: bytes hold them as they are.
+  Way bytes(const Pilot& pilot, const Rotation& rotation, bool exact) const {
+    const Pilot::Rounded rounded = pilot.rounded(pilot.form({}, rotation));
+    // More than floats take.
+    Way way{.cycles = preparing(costs::reading(d_) * (search_.second ? 2 : 1) + rotate_cycles * rotation.operations())};
+    each(pilot, [&](std::int64_t i, const std::vector<double>& truth) {
+      const double finest = pilot.left_by_floats(i, truth, k_), ranking = costs::reranked_row(d_),
+                   left = exact ? finest : pilot.left_by(i, rounded, truth, truth, k_);
+      way.cycles += cycles(pair(d_), left, search_.second ? ranking / refinements_a_rank : ranking) +
+                    (search_.second ? finest * ranking : 0);
+      way.left += left;
+    });
+    return way;
+  }
+  Way projected(const Pilot& pilot, const Projection& projection) const {
+    const auto columns = static_cast<double>(projection.columns());
+    const SampledForm form = pilot.form(projection, Rotation(projection.columns()));
+    const Pilot::Rounded rounded = pilot.rounded(form);
+    Way way{.cycles = preparing(costs::reading(d_) * (search_.second ? 2 : 1) + costs::projecting(d_, columns))};
+    each(pilot, [&](std::int64_t i, const std::vector<double>& truth) {
+      const std::vector<double> seen = pilot.distances(i, form);
+      const double left = pilot.left_by(i, rounded, truth, seen, k_), ranking = costs::reranked_row(d_),
+                   finest = pilot.left_by_exact(truth, seen, k_);
+      way.cycles +=
+          cycles(pair(columns), left, search_.second ? costs::reranked_row(columns) / refinements_a_rank : ranking) +
+          (search_.second ? finest * ranking : 0);
+      way.left += left;
+    });
+    return way;
+  }
+  /// Whether a filter in these ways excludes enough.
+  bool excludes(const Way& way, double pilots_taken) const {
+    return way.left * costs::least_excluded < n_ * pilots_taken;
+  }
+
+ private:
+  template <class Body>
+  void each(const Pilot& pilot, const Body& body) const {
+    for (std::int64_t i = 0; i < std::min(pilots, pilot.count()); ++i) {
+      body(i, pilot.distances(i));
+      thread_pool_.poll(0);
+    }
+  }
+  double pair(double columns) const { return costs::int8_pair(columns, search_.int8_gain); }
+  double cycles(double pair, double left, double each) const {
+    return n_ * pair + left * (each + kept_cycles * (1 + std::log(std::max(n_ / left, 1.0))));
+  }
+  double preparing(double row) const { return static_cast<double>(pilots) * n_ * row / search_.queries; }
+
+  const SampledSearch& search_;
+  ThreadPool& thread_pool_;
+  double n_, d_, k_;
+};
+
+/// It projects where that takes less than `others`, by far. Returns the way.
+std::optional<Way> project_if_best(const SampledSearch& search, const Survey& survey, double others,
+                                   Transform& transform, ThreadPool& thread_pool) {
+  const std::int64_t dims = search.spec.corpus.cols;
+  Directions directions = choose_directions(search.kernels, search.spec, std::min(most_projected_columns, dims / 2) - 1,
+                                            Pilot::rows_of(dims), thread_pool);
+  if (directions.rows.empty()) return std::nullopt;
+  const Pilot pilot(search.kernels, search.spec, directions.moved, thread_pool);
+  std::optional<Way> best;
+  std::int64_t best_columns = 0;
+  for (const std::int64_t columns : all_projected_columns) {
+    const auto wanted = static_cast<std::size_t>((columns - 1) * dims);
+    if (wanted > directions.rows.size()) break;
+    const Projection projection(dims, std::span(directions.rows).first(wanted));
+    if (!projection.present()) continue;
+    const Way way = survey.projected(pilot, projection);
+    if (way.cycles * least_projected_gain > (best ? best->cycles * least_projected_gain : others)) continue;
+    best = way;
+    best_columns = columns;
+  }
+  const auto count = static_cast<double>(std::min(pilots, pilot.count()));
+  const bool pays = best && survey.excludes(*best, count) && make_projecting(transform, directions, best_columns);
+  return pays ? best : std::nullopt;
+}
 
 }  // namespace
 
-bool bytes_pay(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
-               ThreadPool& thread_pool) {
-  if (!transform.usable || transform.integral_step > 0) return transform.usable;
-  return look(kernels, spec, transform, second, queries, thread_pool).int8_pays;
+bool may_project(const Shape& corpus, Metric metric, double queries, double int8_gain) {
+  const double n = static_cast<double>(corpus.rows), d = static_cast<double>(corpus.cols);
+  return corpus.cols >= least_projected_dims && has_products(filter_sum_of(metric)) &&
+         n * d >= least_projected_elements &&
+         costs::directions(d) <= most_directions_share * queries * n * costs::int8_pair(d, int8_gain);
 }
 
-Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
-             ThreadPool& thread_pool) {
+std::int64_t pilot_bytes(std::int64_t dims) noexcept {
+  const std::int64_t sample = Pilot::rows_of(dims) * dims * 8;
+  return 3 * sample + (std::int64_t{1} << 19) + (dims >= least_projected_dims ? sample + directions_bytes(dims) : 0);
+}
+
+bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
+  if (!transform.usable) return false;
+  if (transform.integral_step > 0 && !may_project(search)) return search.int8_gain > 1;
+  return look(search, transform, thread_pool).int8_pays;
+}
+
+Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
   Outlook outlook{.int8_pays = transform.usable};
   if (!transform.usable) return outlook;
-  Pilot pilot(kernels, spec, transform, thread_pool);
+  const Pilot pilot(search.kernels, search.spec, transform, thread_pool);
   if (pilot.count() < 16) return outlook;
-  const double n = static_cast<double>(spec.corpus.rows), d = static_cast<double>(spec.corpus.cols);
-  const auto k = static_cast<double>(std::max(spec.k, std::min(likely_k, spec.corpus.rows / rows_for_each)));
-  const auto cycles = [&](double pair, double left, double each) {
-    return n * pair + left * (each + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
-  };
-  const std::int64_t count = std::min(pilots, pilot.count());
-  struct Way {
-    Rotation rotation;
-    Pilot::Rounded rounded;
-    double cycles = 0, left = 0;  // of all pilots
-  };
-  Way ways[2];
-  ways[1].rotation = Rotation(spec.corpus.cols);
-  for (Way& way : ways) {
-    way.rounded = pilot.rounded(way.rotation);
-    const double row =
-        costs::reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
-    way.cycles = static_cast<double>(count) * n * row / queries;
-  }
-  double floats = 0, left_f32 = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    pilot.take(i);
-    const double finest = pilot.left_by_floats(k);
-    floats += cycles(costs::float_pair(d), finest, costs::reranked_row(d));
-    left_f32 += finest;
-    for (Way& way : ways) {
-      const double left = pilot.left_by(way.rounded, k);
-      way.cycles += cycles(costs::int8_pair(d), left,
-                           second ? costs::reranked_row(d) / refinements_a_rank : costs::reranked_row(d)) +
-                    (second ? finest * costs::reranked_row(d) : 0);
-      way.left += left;
-    }
-    thread_pool.poll(0);
-  }
-  Way& best = ways[ways[1].cycles * least_gain < ways[0].cycles];
+  const Survey survey(search, thread_pool);
+  const auto count = static_cast<double>(std::min(pilots, pilot.count()));
+  const bool exact = transform.integral_step > 0;
+  const Way floats = survey.floats(pilot);
+  Way best = survey.bytes(pilot, {}, exact);
   outlook.sampled = pilot.count();
-  outlook.left_f32 = left_f32 / static_cast<double>(count);
-  if (transform.integral_step > 0) {  // bytes hold such rows as they are
-    outlook.left_int8 = outlook.left_f32;
-    return outlook;
+  outlook.left_f32 = floats.left / count;
+  if (!exact) {
+    const Rotation rotation(search.spec.corpus.cols);
+    const Way rotated = survey.bytes(pilot, rotation, false);
+    outlook.rotated = rotated.cycles * least_gain < best.cycles;
+    if (outlook.rotated) best = rotated;
+    transform.rotation = outlook.rotated ? rotation : Rotation();
   }
-  outlook.left_int8 = best.left / static_cast<double>(count);
-  outlook.rotated = best.rotation.present();
-  outlook.int8_pays = best.cycles < floats && best.left * costs::least_excluded < n * static_cast<double>(count);
-  transform.rotation = std::move(best.rotation);
+  outlook.int8_pays = search.int8_gain > 1 && (exact || (best.cycles < floats.cycles && survey.excludes(best, count)));
+  if (may_project(search)) {
+    const double others = outlook.int8_pays ? std::min(best.cycles, floats.cycles) : floats.cycles;
+    if (const auto projected = project_if_best(search, survey, others, transform, thread_pool)) {
+      best = *projected;
+      outlook.int8_pays = true;
+      outlook.rotated = false;
+      outlook.projected = transform.columns();
+    }
+  }
+  outlook.left_int8 = best.left / count;
   return outlook;
 }
 

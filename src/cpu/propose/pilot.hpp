@@ -1,29 +1,45 @@
-// A pilot finds out whether int8 pays on these rows, and whether they should be rotated: some of them play queries.
-// Speed depends on it and no answer does.
+// A pilot finds out whether int8 pays on these rows, and whether they should be rotated or projected: some of them play
+// queries. Speed depends on it and no answer does.
 #pragma once
 #include "cpu/isa/kernels.hpp"
 #include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
 
+/// A SampledSearch is what a pilot asks about. second: rows that int8 leaves are refined by a second code before they
+/// are ranked. queries: that each preparation serves; infinite for a prepared corpus. int8_gain: of the instruction set.
+struct SampledSearch {
+  const Kernels& kernels;
+  const SearchSpec& spec;
+  bool second = false;
+  double queries = 1, int8_gain = 1;
+  bool of_codes = true;  // the search begins with int8, so that rows may be projected
+};
+
 /// An Outlook is what a sample of the rows says of a search, before it.
 struct Outlook {
   std::int64_t sampled = 0;  // rows of the corpus; 0: it says nothing
   bool int8_pays = true;     // where Techniques::pilot leaves it open
   bool rotated = false;
+  std::int64_t projected = 0;          // columns; 0: rows keep theirs
   double left_int8 = 0, left_f32 = 0;  // rows of the corpus, a query, that each precision does not exclude
 };
 
-/// It tells whether int8 pays. transform: of the int8 precision, which will rotate where rotated rows are worth
-/// preparing. second: rows that int8 leaves are refined by a second code before they are ranked. queries: that each
-/// preparation serves; infinite for a prepared corpus.
-bool bytes_pay(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
-               ThreadPool& thread_pool);
-/// It tells the same as figures, which take some milliseconds: of the rows as they are or rotated, whichever is the
-/// better. transform: of the int8 precision, or of floats where that comes first.
-Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
-             ThreadPool& thread_pool);
-/// The bytes of memory that a pilot takes.
-inline constexpr std::int64_t pilot_bytes = std::int64_t{1} << 20;
+/// It tells whether int8 pays. transform: of the int8 precision, which will rotate or project where such rows are worth
+/// preparing.
+bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool);
+/// It tells the same as figures, which take some milliseconds: of the rows as they are, rotated or projected, whichever
+/// is the best. transform: of the int8 precision, or of floats where that comes first.
+Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool);
+/// The columns from which a pilot may project rows, and whether a search is so long that it looks for directions.
+inline constexpr std::int64_t least_projected_dims = 256;
+bool may_project(const Shape& corpus, Metric metric, double queries, double int8_gain);
+inline bool may_project(const SampledSearch& search) {
+  const Points& corpus = search.spec.corpus;
+  return search.of_codes &&
+         may_project({corpus.rows, corpus.cols, corpus.dtype}, search.spec.metric, search.queries, search.int8_gain);
+}
+/// The bytes of memory that a pilot takes of rows of so many columns.
+std::int64_t pilot_bytes(std::int64_t dims) noexcept;
 
 }  // namespace vicinal::cpu

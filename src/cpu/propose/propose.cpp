@@ -13,6 +13,7 @@
 #include "cpu/prepare/precision.hpp"
 #include "cpu/propose/costs.hpp"
 #include "cpu/propose/pilot.hpp"
+#include "prepare/project.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -41,7 +42,9 @@ struct Costs {
 };
 Left likely_left(double k) { return {int8_spread * 1.3 * k, 1.3 * k}; }
 
-Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* sampled = nullptr) {
+/// projected: columns of the filter's rows in bytes; 0: all.
+Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* sampled = nullptr,
+               std::int64_t projected = 0) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
   const double q = static_cast<double>(problem.queries.rows),
                k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
@@ -53,7 +56,8 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
   const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : int8_spread * floats;
   const double prepare = problem.prepared ? 0 : n * costs::reading(d);
   const double float_pairs = n * costs::float_pair(d) / (symmetric ? 2 : 1);
-  const double int8_pairs = n * costs::int8_pair(d) / (symmetric ? 2 : 1);
+  const double int8_pairs =
+      n * costs::int8_pair(projected > 0 ? static_cast<double>(projected) : d) / (symmetric ? 2 : 1);
   return {q * n * costs::canonical_pair(d), prepare + q * (float_pairs + floats + left.floats * costs::reranked_row(d)),
           int8_prepare * prepare + q * (int8_pairs + bytes + left.bytes * costs::reranked_row(d)),
           (problem.prepared ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
@@ -62,7 +66,7 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
 
 /// It predicts the cycles of the precision that a search begins with, on one core.
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
-  const Costs cost = costs_of(problem, plan.symmetric, sampled);
+  const Costs cost = costs_of(problem, plan.symmetric, sampled, plan.projected);
   if (plan.techniques.kd_tree) return cost.tree;
   if (plan.techniques.bit_counts) {
     const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
@@ -102,9 +106,12 @@ Precision first_precision(const ProblemShape& problem, const Execution& run, Pro
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (any && !pays && !problem.prepared) return Precision::canonical;  // what is kept is packed already
   const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
+  // Where bytes are no faster than floats, fewer of them may be.
+  const double served = problem.prepared ? infinite : static_cast<double>(problem.queries.rows);
+  const bool fewer = may_project(problem.corpus, problem.metric, served, set.int8_gain);
   const Costs paired = problem.symmetric ? costs_of(problem, true) : cost;
   const Precision asked = precision_of(run.filter);
-  const bool coded = any ? narrow && (problem.prepared || paired.bytes < paired.filter) : !in_floats(asked);
+  const bool coded = any ? fewer || (narrow && (problem.prepared || paired.bytes < paired.filter)) : !in_floats(asked);
   if (!coded || !takes_bytes(problem)) return Precision::f32;
   return in_codes(asked) ? asked : Precision::int8;
 }
@@ -157,6 +164,7 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   const bool int8 = in_codes(precision_of(proposal.cascade.front())), filters = proposal.cascade.size() > 1;
   proposal.techniques.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
   proposal.rotated = int8 && run.filter == rotated_filter;
+  if (int8 && run.filter == projected_filter) proposal.projected = projected_columns(problem.corpus.cols);
   proposal.techniques.second_level = int8 && takes_second(problem, run);
   proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
   proposal.set_slots(problem, int8);
@@ -180,10 +188,11 @@ void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec
   const Sum sum = filter_sum_of(spec.metric);
   if (plan.techniques.kd_tree || !has_filter(first) || (sum != Sum::squares && sum != Sum::products)) return;
   ThreadPool thread_pool(1, nullptr, {}, 0);
-  const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
-  Transform transform = choose_transform(kernels, spec, first, thread_pool);
-  const Outlook outlook =
-      look(kernels, spec, transform, plan.techniques.second_level, static_cast<double>(plan.query_batch), thread_pool);
+  const InstructionSet& set = find_instruction_set(plan.instruction_set);
+  Transform transform = choose_transform(set.floats, spec, first, thread_pool);
+  const Outlook outlook = look({set.floats, spec, plan.techniques.second_level, static_cast<double>(plan.query_batch),
+                                set.int8_gain, in_codes(first) && plan.techniques.pilot},
+                               transform, thread_pool);
   if (outlook.sampled == 0 && outlook.int8_pays) return;
   const bool bytes = in_codes(first) && (outlook.int8_pays || !plan.techniques.pilot);
   if (in_codes(first) && !bytes) {
@@ -191,6 +200,7 @@ void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec
     plan.techniques.second_level = false;
   }
   plan.rotated |= plan.techniques.pilot && bytes && outlook.rotated;
+  if (plan.techniques.pilot && bytes) plan.projected = outlook.projected;
   plan.techniques.pilot = false;
   if (outlook.sampled == 0) return void(plan.seconds = predicted_seconds(plan, problem));
   const double n = static_cast<double>(spec.corpus.rows);

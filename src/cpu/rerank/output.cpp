@@ -1,5 +1,6 @@
 // See output.hpp.
 #include "cpu/rerank/output.hpp"
+#include "core/largest_error.hpp"
 
 #include <algorithm>
 #include <atomic>

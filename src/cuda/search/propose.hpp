@@ -36,7 +36,7 @@ inline bool ranked_sooner(const ProblemShape& problem) {
 inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const Execution& run, Proof proof,
                                              const std::string& device) {
   if (ranks_every_pair(problem, run, proof)) return {};
-  if (run.filter == rotated_filter)
+  if (names_transform(run.filter))
     fail(ErrorCode::unsupported, cat("filter ", run.filter, " does not run on ", device));
   const std::int64_t n = problem.corpus.rows, k = problem.k;
   const bool few = n < least_filtered_rows || k * 3 >= n;

@@ -66,13 +66,24 @@ TEST(Bound, SecondNormsCoverARotation) {
   BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0);
   const SecondQuantizationErrors facts{.xx = 4, .coarse = 1e-4, .fine = 1e-8};
   const SecondNorms before = second_norms(model, facts);
-  model.rotated = 33;
+  model.transformed = 33;
   const SecondNorms after = second_norms(model, facts);
   constexpr double error = 33 * 0x1p-53 * 2 * (1 - 0x1p-10);
   EXPECT_GE(after.n, before.n + error * (1 - 0x1p-4));  // of so large a number an ulp is much of the error
   EXPECT_GE(after.coarse, before.coarse + error);
   EXPECT_GE(after.fine, before.fine + error);
   EXPECT_LE(after.low, before.low - error * (1 - 0x1p-4));
+}
+
+TEST(Bound, ProjectedRowsHaveNoSecondUpperBound) {
+  BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0);
+  const SecondNorms norms{.n = 2, .coarse = 1e-2, .fine = 1e-4, .low = 2};
+  EXPECT_LT(second_upper(model, 1, 0x1p-10, norms, 2, norms), infinite);
+  const double before = second_norms(model, {.xx = 4, .coarse = 1e-4, .fine = 1e-8}).fine;
+  model.projected = true;
+  model.underflow = 0.5;
+  EXPECT_EQ(second_upper(model, 1, 0x1p-10, norms, 2, norms), infinite);
+  EXPECT_GE(second_norms(model, {.xx = 4, .coarse = 1e-4, .fine = 1e-8}).fine, before + 0.5 * (1 - 1e-9));
 }
 
 TEST(Bound, SecondMaximaOfATileAreOfAllItsRows) {

@@ -5,6 +5,7 @@
 
 #include "pipeline/check.hpp"
 #include "unit/idle_backend.hpp"
+#include "vicinal/error.hpp"
 
 namespace vicinal {
 namespace {

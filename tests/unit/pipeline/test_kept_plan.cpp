@@ -67,12 +67,12 @@ TEST_F(KeptPlans, WhateverAPlanDependsOnMakesAnother) {
 
 TEST_F(KeptPlans, TheEnvironmentIsAskedEachTime) {
   expect_fresh(1, plain_);
-  ::setenv("VICINAL_FILTER", "f32", 1);
+  ::setenv("VICINAL_FILTER", "canonical", 1);
   expect_fresh(1, plain_);
-  EXPECT_EQ((*asked(1, plain_)).cascade.front(), "f32");
+  EXPECT_EQ((*asked(1, plain_)).cascade.front(), "canonical");
   ::unsetenv("VICINAL_FILTER");
   expect_fresh(1, plain_);
-  EXPECT_NE((*asked(1, plain_)).cascade.front(), "f32");
+  EXPECT_NE((*asked(1, plain_)).cascade.front(), "canonical");
 }
 
 TEST_F(KeptPlans, OfLittleMemoryThePlanIsMadeAnew) {

@@ -2,6 +2,7 @@
 // queries, streams its share of the rows through shared memory and ranks the candidates
 // that are left; the block that ends last merges what all found (finish.cuh).
 #pragma once
+#include "core/largest_error.hpp"
 #include "cuda/search/fused/finish.cuh"
 #include "cuda/search/fused/rank.cuh"
 #include "cuda/search/fused/stream.cuh"

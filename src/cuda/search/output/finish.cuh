@@ -1,5 +1,6 @@
 // FINISH: the lists of a batch become rows of the result, and what certify asks of each query.
 #pragma once
+#include "core/largest_error.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/filter/speculate.hpp"
 #include "cuda/search/rerank/rank.cuh"

@@ -1,6 +1,7 @@
 // RANGE on a device: what passes a limit that never moves is ranked at once, and what is within the radius goes to one
 // list of the batch; counts a query, sums of them, and a sort of each row make a compressed matrix of it.
 #pragma once
+#include "core/largest_error.hpp"
 #include "cuda/search/filter/scatter.cuh"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/rerank.cuh"

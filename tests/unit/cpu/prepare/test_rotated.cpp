@@ -28,7 +28,7 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
     EXPECT_FALSE(transform.rotation.present()) << "transforms are shared with devices, which do not rotate";
     transform.rotation = Rotation(dims);
     model = make_model(kernels, spec, Precision::int8, transform);
-    EXPECT_EQ(model->rotated, transform.rotation.roundings());
+    EXPECT_EQ(model->transformed, transform.rotation.roundings());
   }
 
   PackArgs args() const { return {kernels, spec, Precision::int8, model.get(), &transform, {.second_level = true}}; }

@@ -1,0 +1,52 @@
+// Rows projected to fewer columns (core/projection.hpp) before they are rounded to bytes, two at a time.
+#pragma once
+#include "core/buffer.hpp"
+#include "cpu/isa/kernels.hpp"
+#include "prepare/transform.hpp"
+
+namespace vicinal::cpu {
+
+/// Takes a row to (row - shift) * factor - centre.
+void move_row(const Transform& transform, const Affine& map, const double* row, double* out) noexcept;
+
+/// Projects `count` rows that were moved, [count][dims], to `out`, [count][columns].
+void project_moved(const Kernels& kernels, const Projection& projection, const double* moved, std::int64_t count,
+                   double* out);
+
+/// A RowProjector moves rows one by one, and projects and rotates them when it has two. flush() ends the last.
+class RowProjector {
+ public:
+  /// out: [rows][columns], in the order in which they are added.
+  RowProjector(const Kernels& kernels, const Transform& transform, double* out)
+      : kernels_(kernels), transform_(transform), moved_(at_once * transform.centre.size()), out_(out) {}
+
+  void add(const Affine& map, const double* row) {
+    move_row(transform_, map, row, moved_.data() + waiting_ * transform_.centre.size());
+    if (++waiting_ == at_once) flush();
+  }
+  void flush();
+
+ private:
+  static constexpr std::int64_t at_once = 2;
+  const Kernels& kernels_;
+  const Transform& transform_;
+  Buffer<double> moved_;
+  std::int64_t waiting_ = 0;
+  double* out_;
+};
+
+/// A projected row as the int8 kernels read it. zeros: [columns].
+inline Int8QuantizeArgs int8_args_of(const double* projected, const double* zeros, std::int64_t columns, float step,
+                                     void* out) {
+  const auto wide = static_cast<double>(step);
+  return {.row = projected,
+          .centre = zeros,
+          .shift = 0,
+          .scale = 1,
+          .step = wide,
+          .inverse = 1 / wide,
+          .dims = columns,
+          .out = static_cast<std::int8_t*>(out)};
+}
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,38 @@
+// The transform that projects rows (core/projection.hpp): to the directions in which rows of a sample differ most. Any
+// choice is sound, since what they leave of a row is measured; it decides how many rows a filter leaves.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "backend/search.hpp"
+#include "prepare/transform.hpp"
+
+namespace vicinal {
+
+inline constexpr std::int64_t most_projected_columns = 256;
+/// The columns of projected rows, where they are projected by name; 0: there are too few.
+constexpr std::int64_t projected_columns(std::int64_t dims) noexcept {
+  return dims < 4 ? 0
+                  : std::min<std::int64_t>(
+                        128, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(dims) / 2)));
+}
+
+/// Directions are [][dims], orthonormal, of rows that `moved` moves and scales. The first of them are what fewer would
+/// be.
+struct Directions {
+  Transform moved;
+  std::vector<double> rows;
+};
+/// It finds at most `count` directions by two rounds of subspace iteration on some thousand rows (Halko, Martinsson,
+/// Tropp 2011, algorithm 4.4), in some tens of milliseconds. skipped: rows of the sample that others look at.
+Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, std::int64_t count,
+                             std::int64_t skipped, ThreadPool& thread_pool);
+/// The bytes of memory that it takes.
+std::int64_t directions_bytes(std::int64_t dims) noexcept;
+
+/// It makes a transform of the int8 precision one that projects to so many columns, which the directions must suffice
+/// for; false, and as it was, where no norm is proved.
+bool make_projecting(Transform& transform, Directions& directions, std::int64_t columns);
+
+}  // namespace vicinal
