@@ -374,10 +374,8 @@ VICINAL_HOST_DEVICE inline float int8_distance(std::int32_t sum, double unit, do
 }
 
 /// upper_of() for a t from int8_distance: a bias is up to 1 above what it stands for, and the term was rounded down.
-/// Projected rows have none.
 VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, double unit, double query_square,
                                              const FilterNorms& q, const FilterNorms& tile) noexcept {
-  if (model.projected) return infinite;
   const double value =
       static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * int8_slack) * unit;
   double upper = value + ip_slack(model, q, tile);

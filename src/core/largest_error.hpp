@@ -5,14 +5,8 @@
 namespace vicinal {
 
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
-/// What a projection leaves of two rows lies at any angle: their product is at most that of the rows' lengths.
 VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q,
                                                 const FilterNorms& corpus, double query_scale) noexcept {
-  if (model.projected) {
-    const double lengths = 2 * (q.n + q.e) * (corpus.n + corpus.e);
-    return model.sum == Sum::products ? (ip_slack(model, q, corpus) + lengths) / (model.scale * query_scale)
-                                      : (q.e + corpus.e + std::sqrt(2 * lengths) * (1 + 4 * double_u)) / model.scale;
-  }
   switch (bounded(model.sum)) {
     case BoundedSum::products: return ip_slack(model, q, corpus) / (model.scale * query_scale);
     case BoundedSum::magnitudes:
@@ -24,6 +18,15 @@ VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const F
   if (model.direct)
     return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
   return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
+}
+
+/// The same of projected rows. What a projection leaves of two rows lies at any angle: their product is at most that of
+/// the rows' lengths.
+inline double largest_projected_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus,
+                                      double query_scale) noexcept {
+  const double lengths = 2 * (q.n + q.e) * (corpus.n + corpus.e);
+  if (model.sum == Sum::products) return (ip_slack(model, q, corpus) + lengths) / (model.scale * query_scale);
+  return (q.e + corpus.e + std::sqrt(2 * lengths) * (1 + 4 * double_u)) / model.scale;
 }
 
 }  // namespace vicinal

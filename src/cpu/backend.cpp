@@ -44,7 +44,7 @@ bool choose(Transform& transform, const InstructionSet& set, const SearchSpec& s
     Directions directions = choose_directions(kernels, spec, plan.projected - 1, 0, thread_pool);
     make_projecting(transform, directions, plan.projected);
   }
-  if (plan.rotated && transform.usable && !(transform.integral_step > 0))
+  if (plan.rotated && !transform.projection.present() && transform.usable && !(transform.integral_step > 0))
     transform.rotation = Rotation(spec.corpus.cols);
   return true;
 }

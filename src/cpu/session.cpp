@@ -66,7 +66,9 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   if (filters)
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
-  if (plan.techniques.pilot || plan.projected > 0) total += batch * std::min(dims, most_projected_columns) * 8;
+  const auto may_project = [](const SearchPlan& of) { return of.techniques.pilot || of.projected > 0; };
+  if (may_project(plan) || (problem.made != nullptr && may_project(*problem.made)))
+    total += batch * std::min(dims, most_projected_columns) * 8;
   if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
   if (plan.techniques.bit_counts)
     total += batch * words_of(dims) * 4 + plan.threads * BitScratch::bytes(dims, plan.query_block, problem.k);

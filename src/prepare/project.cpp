@@ -10,8 +10,7 @@ namespace vicinal {
 namespace {
 
 constexpr std::int64_t most_rows = 1024, most_elements = std::int64_t{1} << 20;
-constexpr int rounds = 2;
-constexpr double least_left = 1e-9;  // of a row's length, beside the directions before it; less is none of its own
+constexpr double least_left = 1e-5;  // of a row's length, beside the directions before it; less is none of its own
 
 /// Numbers of binary64 or single precision, row by row. Those of single precision are aligned for RowKernels::project.
 template <class T>
@@ -29,37 +28,42 @@ struct Rows {
   }
 };
 
-std::int64_t sampled_rows(std::int64_t dims) noexcept {
-  return std::clamp<std::int64_t>(most_elements / dims, 16, most_rows);
+/// Some times as many rows as directions.
+std::int64_t sampled_rows(std::int64_t dims, std::int64_t count) noexcept {
+  return std::clamp<std::int64_t>(std::min(most_elements / dims, 8 * count), 16, most_rows);
 }
 
 using Pair = double __attribute__((vector_size(16)));
 
-double product(const double* x, const double* y, std::int64_t stride) noexcept {
-  const auto *a = reinterpret_cast<const Pair*>(x), *b = reinterpret_cast<const Pair*>(y);
-  Pair sums[4] = {};
-  for (std::int64_t i = 0; i < stride / 2; i += 4)
-    for (int j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
-  const Pair sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  return sum[0] + sum[1];
-}
-void take_away(double* x, double factor, const double* y, std::int64_t stride) noexcept {
+/// x less factor times y, of so many numbers.
+void take_away(double* x, double factor, const double* y, std::int64_t count) noexcept {
   auto* to = reinterpret_cast<Pair*>(x);
   const auto* from = reinterpret_cast<const Pair*>(y);
-  for (std::int64_t i = 0; i < stride / 2; ++i) to[i] -= from[i] * factor;
+  for (std::int64_t i = 0; i < count / 2; ++i) to[i] -= from[i] * factor;
 }
 
-/// By Gram and Schmidt; a direction that the ones before it make up becomes zeros.
-void orthonormalize(Rows<double>& directions, ThreadPool& thread_pool) {
+/// By Gram and Schmidt, twice, with products of single precision, which are enough for directions that are kept in it;
+/// a direction that the ones before it make up becomes zeros.
+void orthonormalize(const RowKernels& kernels, std::int64_t dims, Rows<double>& directions, Rows<float>& narrow,
+                    ThreadPool& thread_pool) {
+  double products[most_projected_columns];
+  const auto length = [&](const double* row) {
+    double square = 0;
+    kernels.self_product({nullptr, row, 0, nullptr, 1, dims, nullptr, &square});
+    return std::sqrt(square);
+  };
   for (std::int64_t j = 0; j < directions.count; ++j) {
     double* const row = directions.row(j);
-    const double before = std::sqrt(product(row, row, directions.stride));
-    for (int pass = 0; pass < 2; ++pass)
-      for (std::int64_t i = 0; i < j; ++i)
-        take_away(row, product(row, directions.row(i), directions.stride), directions.row(i), directions.stride);
-    const double left = std::sqrt(product(row, row, directions.stride));
-    const double factor = left > least_left * before ? 1 / left : 0;
-    for (std::int64_t c = 0; c < directions.stride; ++c) row[c] = factor > 0 ? row[c] * factor : 0;
+    const double before = length(row);
+    for (int pass = 0; pass < 2; ++pass) {
+      kernels.project({row, 1, dims, narrow.values.data(), narrow.stride, j, products, j});
+      for (std::int64_t i = 0; i < j; ++i) take_away(row, products[i], directions.row(i), directions.stride);
+    }
+    const double left = length(row), factor = left > least_left * before ? 1 / left : 0;
+    for (std::int64_t c = 0; c < dims; ++c) {
+      row[c] = factor > 0 ? row[c] * factor : 0;
+      narrow.row(j)[c] = static_cast<float>(row[c]);
+    }
     thread_pool.poll(0);
   }
 }
@@ -67,7 +71,7 @@ void orthonormalize(Rows<double>& directions, ThreadPool& thread_pool) {
 }  // namespace
 
 std::int64_t directions_bytes(std::int64_t dims) noexcept {
-  const std::int64_t rows = sampled_rows(dims), count = std::min(most_projected_columns, dims);
+  const std::int64_t count = std::min(most_projected_columns, dims), rows = sampled_rows(dims, count);
   return Rows<double>::bytes(rows, dims) + Rows<double>::bytes(dims, rows) + Rows<double>::bytes(count, dims) +
          Rows<float>::bytes(count, dims) + Rows<float>::bytes(count, rows) + 2 * count * dims * 8;
 }
@@ -79,7 +83,7 @@ Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, 
   Directions found{.moved = choose_transform(kernels, spec, Precision::f32, thread_pool), .rows = {}};
   const Transform& transform = found.moved;
   if (!transform.usable) return found;
-  Sample sample(kernels, spec, sampled_rows(dims), most_elements, thread_pool, skipped);
+  Sample sample(kernels, spec, sampled_rows(dims, count), most_elements, thread_pool, skipped);
   // The sample, row by row and column by column.
   Rows<double> rows(sample.count(), dims), columns(dims, sample.count());
   std::int64_t used = 0;
@@ -99,28 +103,24 @@ Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, 
   count = std::min({count, used, dims});
   // Rows themselves are the first directions.
   Rows<double> directions(count, dims);
-  std::copy_n(rows.values.data(), count * rows.stride, directions.values.data());
-  orthonormalize(directions, thread_pool);
-  // Each round multiplies the directions by the sample's second moments.
   Rows<float> narrow(count, dims), weights(count, sample.count());
-  for (int round = 0; round < rounds; ++round) {
-    for (std::int64_t at = 0; at < narrow.values.size(); ++at)
-      narrow.values[at] = static_cast<float>(directions.values[at]);
-    const auto project = [&](const double* row, Rows<float>& onto, std::int64_t width, const auto& take) {
-      thread_pool.poll(0);
-      double products[most_projected_columns];
-      kernels.project({row, 1, width, onto.values.data(), onto.stride, count, products, count});
-      for (std::int64_t j = 0; j < count; ++j) take(j, products[j]);
-    };
-    thread_pool.for_each(used, [&](std::int64_t i, int /*thread*/) {
-      project(rows.row(i), narrow, dims,
-              [&](std::int64_t j, double value) { weights.row(j)[i] = static_cast<float>(value); });
-    });
-    thread_pool.for_each(dims, [&](std::int64_t c, int /*thread*/) {
-      project(columns.row(c), weights, used, [&](std::int64_t j, double value) { directions.row(j)[c] = value; });
-    });
-    orthonormalize(directions, thread_pool);
-  }
+  std::copy_n(rows.values.data(), count * rows.stride, directions.values.data());
+  orthonormalize(kernels, dims, directions, narrow, thread_pool);
+  // They are multiplied by the sample's second moments: weights of its rows, then sums of these.
+  const auto project = [&](const double* row, Rows<float>& onto, std::int64_t width, const auto& take) {
+    thread_pool.poll(0);
+    double products[most_projected_columns];
+    kernels.project({row, 1, width, onto.values.data(), onto.stride, count, products, count});
+    for (std::int64_t j = 0; j < count; ++j) take(j, products[j]);
+  };
+  thread_pool.for_each(used, [&](std::int64_t i, int /*thread*/) {
+    project(rows.row(i), narrow, dims,
+            [&](std::int64_t j, double value) { weights.row(j)[i] = static_cast<float>(value); });
+  });
+  thread_pool.for_each(dims, [&](std::int64_t c, int /*thread*/) {
+    project(columns.row(c), weights, used, [&](std::int64_t j, double value) { directions.row(j)[c] = value; });
+  });
+  orthonormalize(kernels, dims, directions, narrow, thread_pool);
   found.rows.resize(static_cast<std::size_t>(count * dims));
   for (std::int64_t j = 0; j < count; ++j)
     std::copy_n(directions.row(j), dims, found.rows.begin() + static_cast<std::ptrdiff_t>(j * dims));

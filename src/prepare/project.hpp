@@ -24,8 +24,8 @@ struct Directions {
   Transform moved;
   std::vector<double> rows;
 };
-/// It finds at most `count` directions by two rounds of subspace iteration on some thousand rows (Halko, Martinsson,
-/// Tropp 2011, algorithm 4.4), in some tens of milliseconds. skipped: rows of the sample that others look at.
+/// It finds at most `count` directions by a round of subspace iteration on some thousand rows, begun with rows (after
+/// Halko, Martinsson, Tropp 2011, algorithm 4.4), in some tens of milliseconds. skipped: rows that others look at.
 Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, std::int64_t count,
                              std::int64_t skipped, ThreadPool& thread_pool);
 /// The bytes of memory that it takes.

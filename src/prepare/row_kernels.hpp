@@ -24,7 +24,9 @@ using CanonicalFn = void (*)(const CanonicalArgs&);
 using ConvertFn = void (*)(const void* from, std::int64_t count, double* to);
 
 /// Products of rows with directions: out[r * out_stride + j] = sum over i of rows[r * dims + i] * matrix[j * stride + i],
-/// in any order. Directions are read once for two rows.
+/// in an
+/// order that is the same for every row, whatever rows are beside it: of a graph a row has one form on both sides.
+/// Directions are read once for some rows.
 struct ProjectArgs {
   const double* rows;  // [row_count][dims]
   std::int64_t row_count, dims;

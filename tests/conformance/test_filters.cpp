@@ -574,7 +574,7 @@ Table mixtures(Rng& rng, std::int64_t n, std::int64_t d, std::int64_t few, doubl
 TEST(Filters, ThePilotProjectsRowsWhereItPays) {
   Rng rng(41);
   const std::int64_t n = 34000, d = 256;
-  const Table mixed = mixtures(rng, n, d, 12, 0.05), queries = mixtures(rng, 30, d, 12, 0.05);
+  const Table mixed = mixtures(rng, n, d, 12, 0.05), queries = mixtures(rng, 10, d, 12, 0.05);
   for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product}) {
     const Corpus kept(mixed.points(), {.metric = metric});
     const Neighbors found = kept.knn(queries.points(), {.k = 10, .metric = metric});

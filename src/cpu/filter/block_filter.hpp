@@ -72,10 +72,11 @@ class BlockFilter {
     candidates(query).threshold_distance = theta_of_key(block_.model, key, facts(query).scale);
     self().set_threshold(query);
   }
-  /// A key that the `nearest` nearest of the first `among` slots are
-  /// within. upper_of(slot): a proved upper bound of its distance.
+  /// A key that the `nearest` nearest of the first `among` slots are within. upper_of(slot): a proved upper bound of its
+  /// distance, which projected rows do not have.
   template <class UpperOf>
   double key_of_nearest(int query, std::int64_t nearest, std::int64_t among, const UpperOf& upper_of) {
+    if (block_.model.projected) return infinite;
     Candidates& candidates = this->candidates(query);
     candidates.bring_nearest(nearest, among);
     double upper = -infinite;

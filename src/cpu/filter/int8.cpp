@@ -235,7 +235,7 @@ void Int8Filter::rank_refined(int query) {
   const QueryResult& result = this->result(query);
   const std::int64_t k = result.pool.k;
   refine(query, candidates.count);
-  if (result.pool.count == 0) tighten_by_refined(query);
+  if (result.pool.count == 0 && !block().model.projected) tighten_by_refined(query);
   drop_excluded(query);
   if (result.matches == nullptr && k > 0 && candidates.count > k) {
     select_nth(candidates.slots, candidates.slots + k, candidates.slots + candidates.count, nearer);

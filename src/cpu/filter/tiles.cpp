@@ -48,7 +48,7 @@ class TileVisits {
  public:
   TileVisits(const FilterPass& pass, Filter& filter, Range range, std::int64_t block)
       : batch_(pass.batch), filter_(filter), range_(range),
-        run_(run_length(count(), find_host_precision(pass.precision)->width(pass.batch.spec.corpus.cols),
+        run_(run_length(count(), find_host_precision(pass.precision)->width(pass.model.columns),
                         filter.block().queries)),
         runs_(count() / run_), order_(runs_), panels_(filter.panels(pass.batch.queries, block)),
         query_panels_(divide_up(filter.block().queries, pass.batch.kernels.query_lanes)) {}

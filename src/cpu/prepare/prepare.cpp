@@ -57,7 +57,7 @@ const double* PrepareScratch::centre_of_zeros(std::int64_t count) {
 }
 
 std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept {
-  return dims * (6 * 8 + 4 * panel_rows + 1) + 8 * tile_rows * std::min(dims, most_projected_columns) + 1024;
+  return dims * (6 * 8 + 4 * panel_rows + 1) + 8 * tile_rows * std::min(dims, most_projected_columns) + 4096;
 }
 
 bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& points, std::int64_t row,

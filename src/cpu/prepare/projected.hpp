@@ -1,4 +1,4 @@
-// Rows projected to fewer columns (core/projection.hpp) before they are rounded to bytes, two at a time.
+// Rows projected to fewer columns (core/projection.hpp) before they are rounded to bytes, four at a time.
 #pragma once
 #include "core/buffer.hpp"
 #include "cpu/isa/kernels.hpp"
@@ -13,7 +13,7 @@ void move_row(const Transform& transform, const Affine& map, const double* row, 
 void project_moved(const Kernels& kernels, const Projection& projection, const double* moved, std::int64_t count,
                    double* out);
 
-/// A RowProjector moves rows one by one, and projects and rotates them when it has two. flush() ends the last.
+/// A RowProjector moves rows one by one, and projects and rotates them when it has four. flush() ends the last.
 class RowProjector {
  public:
   /// out: [rows][columns], in the order in which they are added.
@@ -27,7 +27,7 @@ class RowProjector {
   void flush();
 
  private:
-  static constexpr std::int64_t at_once = 2;
+  static constexpr std::int64_t at_once = 4;
   const Kernels& kernels_;
   const Transform& transform_;
   Buffer<double> moved_;

@@ -21,6 +21,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 17;
+constexpr std::int64_t least_sampled = 16;
 constexpr std::int64_t block_queries = 256;  // at most, that share a step
 // The k of a corpus that is kept before its searches are known, and how many rows it has for each of them at least.
 constexpr std::int64_t likely_k = 50, rows_for_each = 64;
@@ -29,10 +30,11 @@ constexpr double kept_cycles = 60;  // of a row that is kept
 // Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x
 // 128 (2026-11-22, Granite Rapids).
 constexpr double rotate_cycles = 1.1;
-constexpr double least_gain = 1.05;            // what is estimated to gain less does not pay
-constexpr double least_projected_gain = 1.25;  // directions come from other rows than those of the estimate
+constexpr double least_gain = 1.05;           // what is estimated to gain less does not pay
+constexpr double least_projected_gain = 1.5;  // estimates of how many rows are left are too low by up to a half
 constexpr std::int64_t all_projected_columns[] = {64, 128, most_projected_columns};
 constexpr double least_projected_elements = 0x1p23;  // of a corpus
+constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
 constexpr double most_directions_share = 1.0 / 16;   // of the time of a search, that finding directions may take
 
 /// Rows of the sample in the form that is rounded.
@@ -70,6 +72,8 @@ class Pilot {
         kernels.canonical[static_cast<int>(products_ ? Sum::products : Sum::squares)][static_cast<int>(DType::f64)];
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
+  /// Rows that play queries.
+  double taken() const noexcept { return static_cast<double>(std::min(pilots, count())); }
   static std::int64_t rows_of(std::int64_t dims) noexcept {
     return std::clamp<std::int64_t>(pilot_elements / dims, 16, most_rows);
   }
@@ -85,6 +89,19 @@ class Pilot {
       rotation.apply(to);
     }
     return form;
+  }
+
+  /// The share of the sample's squares that directions hold.
+  double held(const Projection& projection) const {
+    double held = 0, all = 0;
+    std::vector<double> row(static_cast<std::size_t>(projection.columns()));
+    for (std::int64_t i = 0; i < count(); ++i) {
+      project_moved(kernels_, projection, sample_.data() + i * dims_, 1, row.data());
+      for (std::int64_t j = 0; j < projection.directions(); ++j)
+        held += row[static_cast<std::size_t>(j)] * row[static_cast<std::size_t>(j)];
+      all += norms_[static_cast<std::size_t>(i)] * norms_[static_cast<std::size_t>(i)];
+    }
+    return held / all;
   }
 
   /// The quantization errors of the pilots in int8: as rows, whose step is their tile's and so about their own, and as
@@ -243,7 +260,7 @@ class Survey {
     const auto columns = static_cast<double>(projection.columns());
     const SampledForm form = pilot.form(projection, Rotation(projection.columns()));
     const Pilot::Rounded rounded = pilot.rounded(form);
-    Way way{.cycles = preparing(costs::reading(d_) * (search_.second ? 2 : 1) + costs::projecting(d_, columns))};
+    Way way{.cycles = preparing(costs::reading(d_) * (search_.second ? 2 : 1)) + projecting(columns)};
     each(pilot, [&](std::int64_t i, const std::vector<double>& truth) {
       const std::vector<double> seen = pilot.distances(i, form);
       const double left = pilot.left_by(i, rounded, truth, seen, k_), ranking = costs::reranked_row(d_),
@@ -254,6 +271,11 @@ class Survey {
       way.left += left;
     });
     return way;
+  }
+  /// What rows of so many columns take at least, for all pilots.
+  double least_cycles(std::int64_t columns) const {
+    return static_cast<double>(pilots) * n_ * pair(static_cast<double>(columns)) +
+           projecting(static_cast<double>(columns));
   }
   /// Whether a filter in these ways excludes enough.
   bool excludes(const Way& way, double pilots_taken) const {
@@ -272,6 +294,10 @@ class Survey {
   double cycles(double pair, double left, double each) const {
     return n_ * pair + left * (each + kept_cycles * (1 + std::log(std::max(n_ / left, 1.0))));
   }
+  double projecting(double columns) const {
+    return static_cast<double>(pilots) * (n_ * costs::projecting(d_, columns) + costs::directions(d_)) /
+           std::min(search_.queries, costs::kept_queries);
+  }
   double preparing(double row) const { return static_cast<double>(pilots) * n_ * row / search_.queries; }
 
   const SampledSearch& search_;
@@ -279,29 +305,35 @@ class Survey {
   double n_, d_, k_;
 };
 
-/// It projects where that takes less than `others`, by far. Returns the way.
+/// It projects where that takes less than `others`, by far. Returns the way. Few directions are looked for first: what
+/// holds nothing in them will not in more.
 std::optional<Way> project_if_best(const SampledSearch& search, const Survey& survey, double others,
                                    Transform& transform, ThreadPool& thread_pool) {
   const std::int64_t dims = search.spec.corpus.cols;
-  Directions directions = choose_directions(search.kernels, search.spec, std::min(most_projected_columns, dims / 2) - 1,
-                                            Pilot::rows_of(dims), thread_pool);
+  const auto directions_of = [&](std::int64_t columns) {
+    return choose_directions(search.kernels, search.spec, columns - 1, Pilot::rows_of(dims), thread_pool);
+  };
+  std::optional<Way> best;
+  Directions directions = directions_of(all_projected_columns[0]);
   if (directions.rows.empty()) return std::nullopt;
   const Pilot pilot(search.kernels, search.spec, directions.moved, thread_pool);
-  std::optional<Way> best;
-  std::int64_t best_columns = 0;
+  if (pilot.count() < least_sampled) return std::nullopt;  // of rows that change meanwhile
+  const Projection few(dims, directions.rows);
+  if (!few.present() || !(pilot.held(few) > least_held)) return std::nullopt;
   for (const std::int64_t columns : all_projected_columns) {
-    const auto wanted = static_cast<std::size_t>((columns - 1) * dims);
-    if (wanted > directions.rows.size()) break;
-    const Projection projection(dims, std::span(directions.rows).first(wanted));
-    if (!projection.present()) continue;
+    const double least = best ? best->cycles : others / least_projected_gain;
+    if (2 * columns > dims || survey.least_cycles(columns) > least) break;
+    Directions more = directions_of(columns);
+    const Projection projection(dims, more.rows);
+    if (!projection.present() || projection.columns() != columns) break;
     const Way way = survey.projected(pilot, projection);
-    if (way.cycles * least_projected_gain > (best ? best->cycles * least_projected_gain : others)) continue;
+    if (!(way.cycles < least) || !survey.excludes(way, pilot.taken())) continue;
+    Transform projecting;
+    if (!make_projecting(projecting, more, columns)) continue;
     best = way;
-    best_columns = columns;
+    transform = std::move(projecting);
   }
-  const auto count = static_cast<double>(std::min(pilots, pilot.count()));
-  const bool pays = best && survey.excludes(*best, count) && make_projecting(transform, directions, best_columns);
-  return pays ? best : std::nullopt;
+  return best;
 }
 
 }  // namespace
@@ -328,9 +360,9 @@ Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thre
   Outlook outlook{.int8_pays = transform.usable};
   if (!transform.usable) return outlook;
   const Pilot pilot(search.kernels, search.spec, transform, thread_pool);
-  if (pilot.count() < 16) return outlook;
+  if (pilot.count() < least_sampled) return outlook;
   const Survey survey(search, thread_pool);
-  const auto count = static_cast<double>(std::min(pilots, pilot.count()));
+  const double count = pilot.taken();
   const bool exact = transform.integral_step > 0;
   const Way floats = survey.floats(pilot);
   Way best = survey.bytes(pilot, {}, exact);

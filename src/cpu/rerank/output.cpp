@@ -60,9 +60,9 @@ QueryTotals Output::totals(std::int64_t query, const BoundsView& bounds) const {
   const QueryFacts& facts = batch_.facts(query);
   const std::size_t given = batch_.given_position(query);
   bounds.verified_radius[given] = all.given_up ? -infinite : fold_key(all.threshold_key, batch_.spec.type, false);
-  bounds.largest[given] = model_ != nullptr && facts.filterable && !all.given_up
-                              ? largest_error(*model_, facts.norms, largest_rows_, facts.scale)
-                              : 0;
+  const bool known = model_ != nullptr && facts.filterable && !all.given_up;
+  const auto error_of = known && model_->projected ? largest_projected_error : largest_error;
+  bounds.largest[given] = known ? error_of(*model_, facts.norms, largest_rows_, facts.scale) : 0;
   return all;
 }
 

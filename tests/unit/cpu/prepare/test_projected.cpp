@@ -148,6 +148,24 @@ TEST_P(Projected, DirectionsAreThoseInWhichRowsDiffer) {
   }
 }
 
+TEST_P(Projected, RowsHaveTheBytesOfQueries) {
+  PackedRows rows;
+  prepare_rows(args(), 0, count, thread_pool, rows);
+  const std::vector<std::int64_t> order(rows.order.data(), rows.order.data() + count);
+  PackedQueries queries;
+  prepare_queries(args(),
+                  {.points = spec.corpus, .rows = order, .block = tile_rows, .int8 = &int8_plain, .steps = &rows.steps},
+                  thread_pool, queries);
+  const std::int64_t quads = quads_of(columns), lanes = queries.lanes;
+  for (std::int64_t at = 0; at < count; ++at)
+    for (std::int64_t k = 0; k < quads; ++k) {
+      const std::int32_t row = rows.quads[(at / panel_rows * quads + k) * panel_rows + at % panel_rows];
+      const std::int64_t panel = at / tile_rows * queries.block_panels + at % tile_rows / lanes;
+      ASSERT_EQ(row ^ std::int32_t(0x80808080), queries.quads[(panel * quads + k) * lanes + at % tile_rows % lanes])
+          << "position " << at;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Widths, Projected, testing::Values(4, 9, 16, 33, 130, 300));
 
 // Every table's products, of one row, an odd number and many, and of more directions than a register has room for.
@@ -183,6 +201,42 @@ TEST(Projecting, EveryInstructionSetHasTheProducts) {
             ASSERT_EQ(out[static_cast<std::size_t>(r * out_stride + directions)], 77.0) << "what is not its own";
           }
         }
+  }
+}
+
+// In a graph a row is packed among rows and among queries, by other neighbours: its bits are the same.
+TEST(Projecting, ARowsProductsDoNotDependOnItsNeighbours) {
+  std::mt19937_64 random(53);
+  std::normal_distribution<double> gauss;
+  for (const InstructionSet& set : instruction_sets()) {
+    if (!set.supported()) continue;
+    for (const std::int64_t dims : {5, 64, 101})
+      for (const std::int64_t directions : {1, 7, 31}) {
+        const std::int64_t rows = 9, stride = Projection::stride_of(dims);
+        std::vector<float> matrix(static_cast<std::size_t>(directions * stride));
+        std::vector<double> values(static_cast<std::size_t>(rows * dims)),
+            all(static_cast<std::size_t>(rows * directions)), alone(static_cast<std::size_t>(directions)), some(all);
+        for (std::int64_t j = 0; j < directions; ++j)
+          for (std::int64_t i = 0; i < dims; ++i)
+            matrix[static_cast<std::size_t>(j * stride + i)] = static_cast<float>(gauss(random));
+        for (double& value : values) value = gauss(random);
+        const auto project = [&](std::int64_t first, std::int64_t count, double* out) {
+          set.floats.project(
+              {values.data() + first * dims, count, dims, matrix.data(), stride, directions, out, directions});
+        };
+        project(0, rows, all.data());
+        for (std::int64_t r = 0; r < rows; ++r) {
+          project(r, 1, alone.data());
+          for (std::int64_t before = 0; before <= std::min<std::int64_t>(r, 4); ++before) {
+            project(r - before, before + 1, some.data());
+            for (std::int64_t j = 0; j < directions; ++j) {
+              const double want = all[static_cast<std::size_t>(r * directions + j)];
+              ASSERT_EQ(want, alone[static_cast<std::size_t>(j)]) << set.name << " row " << r;
+              ASSERT_EQ(want, some[static_cast<std::size_t>(before * directions + j)]) << set.name << " row " << r;
+            }
+          }
+        }
+      }
   }
 }
 
