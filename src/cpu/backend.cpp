@@ -39,7 +39,8 @@ bool choose(Transform& transform, const InstructionSet& set, const SearchSpec& s
   transform = choose_transform(kernels, spec, precision, thread_pool);
   if (!in_codes(precision)) return true;
   if (plan.techniques.pilot)
-    return bytes_pay({kernels, spec, plan.techniques.second_level, queries, set.int8_gain}, transform, thread_pool);
+    return bytes_pay({kernels, spec, plan.techniques.second_level, queries, set.int8_gain, set.slowness}, transform,
+                     thread_pool);
   if (plan.projected > 0 && transform.usable) {
     Directions directions = choose_directions(kernels, spec, plan.projected - 1, 0, thread_pool);
     make_projecting(transform, directions, plan.projected);

@@ -20,7 +20,18 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 17;
+constexpr std::int64_t pilots = 32;
+/// How many rows a sample has.
+struct SampleSize {
+  std::int64_t most_rows, elements;
+  std::int64_t rows_of(std::int64_t dims) const noexcept {
+    return std::clamp<std::int64_t>(elements / dims, 16, most_rows);
+  }
+};
+constexpr SampleSize usual_sample{512, std::int64_t{1} << 17};
+// Few rows of many columns say too little of the distances of the nearest: the number of rows within them grows faster
+// than theirs tells.
+constexpr SampleSize projected_sample{2048, std::int64_t{1} << 20};
 constexpr std::int64_t least_sampled = 16;
 constexpr std::int64_t block_queries = 256;  // at most, that share a step
 // The k of a corpus that is kept before its searches are known, and how many rows it has for each of them at least.
@@ -31,7 +42,8 @@ constexpr double kept_cycles = 60;  // of a row that is kept
 // 128 (2026-11-22, Granite Rapids).
 constexpr double rotate_cycles = 1.1;
 constexpr double least_gain = 1.05;           // what is estimated to gain less does not pay
-constexpr double least_projected_gain = 1.5;  // estimates of how many rows are left are too low by up to a half
+constexpr double least_projected_gain = 1.5;  // of long lists it is less than what is estimated of usual ones
+constexpr double wider_gain = 1.2;  // so much longer may more columns take, which leave fewer rows of long lists
 constexpr std::int64_t all_projected_columns[] = {64, 128, most_projected_columns};
 constexpr double least_projected_elements = 0x1p23;  // of a corpus
 constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
@@ -45,14 +57,15 @@ struct SampledForm {
 
 class Pilot {
  public:
-  Pilot(const Kernels& kernels, const SearchSpec& spec, const Transform& transform, ThreadPool& thread_pool)
+  Pilot(const Kernels& kernels, const SearchSpec& spec, const Transform& transform, const SampleSize& size,
+        ThreadPool& thread_pool)
       : kernels_(kernels), dims_(spec.corpus.cols), rows_(static_cast<double>(spec.corpus.rows)),
         products_(filter_sum_of(spec.metric) == Sum::products) {
     if (spec.radius) {
       const BoundModel model(spec.metric, spec.type, dims_, transform.scale, 0);
       radius_ = theta_of_key(model, radius_key(*spec.radius, spec.type, descending(spec.metric)), transform.scale);
     }
-    Sample sample(kernels, spec, most_rows, pilot_elements, thread_pool);
+    Sample sample(kernels, spec, size.most_rows, size.elements, thread_pool);
     for (std::int64_t i = 0; i < sample.count(); ++i) {
       const double* row = sample.row(i);
       if (row == nullptr) continue;
@@ -74,10 +87,6 @@ class Pilot {
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
   /// Rows that play queries.
   double taken() const noexcept { return static_cast<double>(std::min(pilots, count())); }
-  static std::int64_t rows_of(std::int64_t dims) noexcept {
-    return std::clamp<std::int64_t>(pilot_elements / dims, 16, most_rows);
-  }
-
   SampledForm form(const Projection& projection, const Rotation& rotation) const {
     SampledForm form{.columns = projection.present() ? projection.columns() : dims_, .rows = {}};
     form.rows.resize(static_cast<std::size_t>(count() * form.columns));
@@ -274,7 +283,7 @@ class Survey {
   }
   /// What rows of so many columns take at least, for all pilots.
   double least_cycles(std::int64_t columns) const {
-    return static_cast<double>(pilots) * n_ * pair(static_cast<double>(columns)) +
+    return static_cast<double>(pilots) * n_ * pair(static_cast<double>(columns)) * search_.slowness +
            projecting(static_cast<double>(columns));
   }
   /// Whether a filter in these ways excludes enough.
@@ -292,7 +301,7 @@ class Survey {
   }
   double pair(double columns) const { return costs::int8_pair(columns, search_.int8_gain); }
   double cycles(double pair, double left, double each) const {
-    return n_ * pair + left * (each + kept_cycles * (1 + std::log(std::max(n_ / left, 1.0))));
+    return n_ * pair * search_.slowness + left * (each + kept_cycles * (1 + std::log(std::max(n_ / left, 1.0))));
   }
   double projecting(double columns) const {
     return static_cast<double>(pilots) * (n_ * costs::projecting(d_, columns) + costs::directions(d_)) /
@@ -311,17 +320,17 @@ std::optional<Way> project_if_best(const SampledSearch& search, const Survey& su
                                    Transform& transform, ThreadPool& thread_pool) {
   const std::int64_t dims = search.spec.corpus.cols;
   const auto directions_of = [&](std::int64_t columns) {
-    return choose_directions(search.kernels, search.spec, columns - 1, Pilot::rows_of(dims), thread_pool);
+    return choose_directions(search.kernels, search.spec, columns - 1, projected_sample.rows_of(dims), thread_pool);
   };
   std::optional<Way> best;
   Directions directions = directions_of(all_projected_columns[0]);
   if (directions.rows.empty()) return std::nullopt;
-  const Pilot pilot(search.kernels, search.spec, directions.moved, thread_pool);
+  const Pilot pilot(search.kernels, search.spec, directions.moved, projected_sample, thread_pool);
   if (pilot.count() < least_sampled) return std::nullopt;  // of rows that change meanwhile
   const Projection few(dims, directions.rows);
   if (!few.present() || !(pilot.held(few) > least_held)) return std::nullopt;
   for (const std::int64_t columns : all_projected_columns) {
-    const double least = best ? best->cycles : others / least_projected_gain;
+    const double least = best ? best->cycles * wider_gain : others / least_projected_gain;
     if (2 * columns > dims || survey.least_cycles(columns) > least) break;
     Directions more = directions_of(columns);
     const Projection projection(dims, more.rows);
@@ -346,8 +355,10 @@ bool may_project(const Shape& corpus, Metric metric, double queries, double int8
 }
 
 std::int64_t pilot_bytes(std::int64_t dims) noexcept {
-  const std::int64_t sample = Pilot::rows_of(dims) * dims * 8;
-  return 3 * sample + (std::int64_t{1} << 19) + (dims >= least_projected_dims ? sample + directions_bytes(dims) : 0);
+  const std::int64_t usual = 3 * usual_sample.rows_of(dims) * dims * 8 + (std::int64_t{1} << 19);
+  if (dims < least_projected_dims) return usual;
+  const std::int64_t rows = projected_sample.rows_of(dims);
+  return usual + rows * (dims + most_projected_columns) * 8 + directions_bytes(dims);
 }
 
 bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
@@ -359,7 +370,7 @@ bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& th
 Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
   Outlook outlook{.int8_pays = transform.usable};
   if (!transform.usable) return outlook;
-  const Pilot pilot(search.kernels, search.spec, transform, thread_pool);
+  const Pilot pilot(search.kernels, search.spec, transform, usual_sample, thread_pool);
   if (pilot.count() < least_sampled) return outlook;
   const Survey survey(search, thread_pool);
   const double count = pilot.taken();

@@ -7,12 +7,13 @@
 namespace vicinal::cpu {
 
 /// A SampledSearch is what a pilot asks about. second: rows that int8 leaves are refined by a second code before they
-/// are ranked. queries: that each preparation serves; infinite for a prepared corpus. int8_gain: of the instruction set.
+/// are ranked. queries: that each preparation serves; infinite for a prepared corpus. int8_gain and slowness: of the
+/// instruction set.
 struct SampledSearch {
   const Kernels& kernels;
   const SearchSpec& spec;
   bool second = false;
-  double queries = 1, int8_gain = 1;
+  double queries = 1, int8_gain = 1, slowness = 1;
   bool of_codes = true;  // the search begins with int8, so that rows may be projected
 };
 

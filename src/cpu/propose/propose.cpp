@@ -191,7 +191,7 @@ void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec
   const InstructionSet& set = find_instruction_set(plan.instruction_set);
   Transform transform = choose_transform(set.floats, spec, first, thread_pool);
   const Outlook outlook = look({set.floats, spec, plan.techniques.second_level, static_cast<double>(plan.query_batch),
-                                set.int8_gain, in_codes(first) && plan.techniques.pilot},
+                                set.int8_gain, set.slowness, in_codes(first) && plan.techniques.pilot},
                                transform, thread_pool);
   if (outlook.sampled == 0 && outlook.int8_pays) return;
   const bool bytes = in_codes(first) && (outlook.int8_pays || !plan.techniques.pilot);
