@@ -20,9 +20,9 @@ constexpr double reranked_row(double d) { return 2 * canonical_pair(d); }
 constexpr double reading(double d) { return 80 + 2.5 * d; }
 /// A row takes so many to be projected; finding the directions takes so many, of some thousand rows. A kept corpus is
 /// taken to serve so many queries, which earn what it costs to project its rows.
-constexpr double projecting(double d, double columns) { return d * columns / 8; }
+constexpr double projecting(double d, double columns) { return d * columns / 3.5; }
 inline constexpr double kept_queries = 1e4;
-constexpr double directions(double d) { return 1.5e5 * d; }
+constexpr double directions(double d) { return 5e5 * d; }
 /// A row of packed bits takes so many to be packed beside others, which one call does for itself.
 constexpr double packed_bits(double d) { return 3 + 0.1 * d; }
 /// A filter that leaves a row in so many is given up, and every pair is ranked.

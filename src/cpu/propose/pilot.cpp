@@ -45,6 +45,7 @@ constexpr double least_gain = 1.05;           // what is estimated to gain less 
 constexpr double least_projected_gain = 1.5;  // of long lists it is less than what is estimated of usual ones
 constexpr double wider_gain = 1.2;  // so much longer may more columns take, which leave fewer rows of long lists
 constexpr std::int64_t all_projected_columns[] = {64, 128, most_projected_columns};
+constexpr double most_projected_int8_gain = 4;       // AMX multiplies rows in less time than what is left takes
 constexpr double least_projected_elements = 0x1p23;  // of a corpus
 constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
 constexpr double most_directions_share = 1.0 / 16;   // of the time of a search, that finding directions may take
@@ -349,8 +350,8 @@ std::optional<Way> project_if_best(const SampledSearch& search, const Survey& su
 
 bool may_project(const Shape& corpus, Metric metric, double queries, double int8_gain) {
   const double n = static_cast<double>(corpus.rows), d = static_cast<double>(corpus.cols);
-  return corpus.cols >= least_projected_dims && has_products(filter_sum_of(metric)) &&
-         n * d >= least_projected_elements &&
+  return int8_gain <= most_projected_int8_gain && corpus.cols >= least_projected_dims &&
+         has_products(filter_sum_of(metric)) && n * d >= least_projected_elements &&
          costs::directions(d) <= most_directions_share * queries * n * costs::int8_pair(d, int8_gain);
 }
 
