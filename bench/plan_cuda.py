@@ -44,13 +44,14 @@ def main():
         try:
             repeat = a.repeat if q * n < 1 << 36 else 2
             out = room("cuda")
-            corpus, _ = engine.prepare(x)
-            say("prepared", "device", lambda: engine.search(corpus, y, k, *out), repeat)
+            metric = knn_cuda.metric_of(name)
+            corpus, _ = engine.prepare(x, metric)
+            say("prepared", "device", lambda: engine.search(corpus, y, k, *out, metric), repeat)
             engine.lib.knn_forget(corpus)
-            say("one call", "device", lambda: engine.once(x, y, k, *out), repeat)
+            say("one call", "device", lambda: engine.once(x, y, k, *out, metric), repeat)
             if name in HOST:
                 rows, asked, out = x.cpu(), y.cpu(), room("cpu")
-                say("one call", "host", lambda: engine.once(rows, asked, k, *out), 3)
+                say("one call", "host", lambda: engine.once(rows, asked, k, *out, metric), 3)
         except RuntimeError as error:
             print(name, error, file=sys.stderr)
 
