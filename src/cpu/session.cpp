@@ -66,8 +66,8 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   if (filters)
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
-  const auto may_project = [](const SearchPlan& of) { return of.techniques.pilot || of.projected > 0; };
-  if (may_project(plan) || (problem.made != nullptr && may_project(*problem.made)))
+  const auto may_hold_projected = [](const SearchPlan& of) { return of.techniques.pilot || of.projected > 0; };
+  if (may_hold_projected(plan) || (problem.made != nullptr && may_hold_projected(*problem.made)))
     total += batch * std::min(dims, most_projected_columns) * 8;
   if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
   if (plan.techniques.bit_counts)

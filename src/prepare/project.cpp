@@ -47,11 +47,7 @@ void take_away(double* x, double factor, const double* y, std::int64_t count) no
 void orthonormalize(const RowKernels& kernels, std::int64_t dims, Rows<double>& directions, Rows<float>& narrow,
                     ThreadPool& thread_pool) {
   double products[most_projected_columns];
-  const auto length = [&](const double* row) {
-    double square = 0;
-    kernels.self_product({nullptr, row, 0, nullptr, 1, dims, nullptr, &square});
-    return std::sqrt(square);
-  };
+  const auto length = [&](const double* row) { return std::sqrt(square_of(kernels, row, dims)); };
   for (std::int64_t j = 0; j < directions.count; ++j) {
     double* const row = directions.row(j);
     const double before = length(row);
@@ -79,6 +75,7 @@ std::int64_t directions_bytes(std::int64_t dims) noexcept {
 Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, std::int64_t count,
                              std::int64_t skipped, ThreadPool& thread_pool) {
   const std::int64_t dims = spec.corpus.cols;
+  count = std::min(count, most_projected_columns);
   // As of floats: the centre is the mean of each column, whatever the rows are.
   Directions found{.moved = choose_transform(kernels, spec, Precision::f32, thread_pool), .rows = {}};
   const Transform& transform = found.moved;
@@ -127,16 +124,10 @@ Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, 
   return found;
 }
 
-bool make_projecting(Transform& transform, Directions& directions, std::int64_t columns) {
-  const std::int64_t dims = directions.moved.centre.size();
-  const auto wanted = static_cast<std::size_t>((columns - 1) * dims);
-  if (directions.rows.size() < wanted || wanted == 0) return false;
-  Projection projection(dims, std::span(directions.rows).first(wanted));
-  if (!projection.present()) return false;
-  transform = std::move(directions.moved);
-  transform.projection = std::move(projection);
-  transform.rotation = Rotation(columns);
-  return true;
+Transform projecting(Transform moved, Projection projection) {
+  moved.rotation = Rotation(projection.columns());
+  moved.projection = std::move(projection);
+  return moved;
 }
 
 }  // namespace vicinal

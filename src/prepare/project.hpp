@@ -18,21 +18,26 @@ constexpr std::int64_t projected_columns(std::int64_t dims) noexcept {
                         128, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(dims) / 2)));
 }
 
-/// Directions are [][dims], orthonormal, of rows that `moved` moves and scales. The first of them are what fewer would
-/// be.
+/// Directions are [][dims], orthonormal, of rows that `moved` moves and scales.
 struct Directions {
   Transform moved;
   std::vector<double> rows;
 };
-/// It finds at most `count` directions by a round of subspace iteration on some thousand rows, begun with rows (after
+/// It finds at most `count` directions, and most_projected_columns, by a round of subspace iteration on some thousand rows, begun with rows (after
 /// Halko, Martinsson, Tropp 2011, algorithm 4.4), in some tens of milliseconds. skipped: rows that others look at.
 Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, std::int64_t count,
                              std::int64_t skipped, ThreadPool& thread_pool);
 /// The bytes of memory that it takes.
 std::int64_t directions_bytes(std::int64_t dims) noexcept;
 
-/// It makes a transform of the int8 precision one that projects to so many columns, which the directions must suffice
-/// for; false, and as it was, where no norm is proved.
-bool make_projecting(Transform& transform, Directions& directions, std::int64_t columns);
+/// It returns a transform that moves as this one, and then projects and rotates.
+Transform projecting(Transform moved, Projection projection);
+
+/// It returns the sum of a row's squares, in the canonical order.
+inline double square_of(const RowKernels& kernels, const double* row, std::int64_t dims) {
+  double square = 0;
+  kernels.self_product({nullptr, row, 0, nullptr, 1, dims, nullptr, &square});
+  return square;
+}
 
 }  // namespace vicinal

@@ -531,18 +531,27 @@ TEST(Filters, ThePilotRotatesRowsWhereItPays) {
   EXPECT_FALSE(vicinal::knn(rows.points(), queries.points(), {.k = 10}).stats.rotated);
 }
 
+/// What a search by a filter of that name says of rows and transforms; a kept corpus says the same, and of every pair none.
+vicinal::Stats stats_by(const Table& rows, const char* filter, Metric metric) {
+  KnnOptions options{.metric = metric};
+  options.run.filter = filter;
+  const Neighbors found = vicinal::knn(rows.points(), rows.points(), options);
+  const Corpus kept(rows.points(), {.metric = metric, .run = options.run});
+  const vicinal::Stats of_kept = kept.knn(rows.points(), options).stats;
+  EXPECT_EQ(of_kept.rotated, found.stats.rotated);
+  EXPECT_EQ(of_kept.projected, found.stats.projected);
+  options.run.filter = "canonical";
+  const vicinal::Stats of_all = kept.knn(rows.points(), options).stats;
+  EXPECT_FALSE(of_all.rotated);
+  EXPECT_EQ(of_all.projected, 0);
+  return found.stats;
+}
+
 TEST(Filters, RotationIsForcedByNameButNeverOfWholeNumbers) {
   Rng rng(20);
   const Table some = make(all_data[0], rng, DType::f32, 500, 24), whole = make(all_data[5], rng, DType::f32, 500, 24);
   const auto rotates = [](const Table& rows, const char* filter, Metric metric) {
-    KnnOptions options{.metric = metric};
-    options.run.filter = filter;
-    const Neighbors found = vicinal::knn(rows.points(), rows.points(), options);
-    const Corpus kept(rows.points(), {.metric = metric, .run = options.run});
-    EXPECT_EQ(kept.knn(rows.points(), options).stats.rotated, found.stats.rotated);
-    options.run.filter = "canonical";
-    EXPECT_FALSE(kept.knn(rows.points(), options).stats.rotated);
-    return found.stats.rotated;
+    return stats_by(rows, filter, metric).rotated;
   };
   EXPECT_TRUE(rotates(some, "rotated", Metric::euclidean));
   EXPECT_TRUE(rotates(some, "rotated", Metric::cosine));
@@ -598,15 +607,8 @@ TEST(Filters, ThePilotProjectsRowsWhereItPays) {
 
 TEST(Filters, ProjectionIsForcedByName) {
   Rng rng(42);
-  const auto columns = [&](const Table& rows, const char* filter, Metric metric) {
-    KnnOptions options{.metric = metric};
-    options.run.filter = filter;
-    const Neighbors found = vicinal::knn(rows.points(), rows.points(), options);
-    const Corpus kept(rows.points(), {.metric = metric, .run = options.run});
-    EXPECT_EQ(kept.knn(rows.points(), options).stats.projected, found.stats.projected);
-    options.run.filter = "canonical";
-    EXPECT_EQ(kept.knn(rows.points(), options).stats.projected, 0);
-    return found.stats.projected;
+  const auto columns = [](const Table& rows, const char* filter, Metric metric) {
+    return stats_by(rows, filter, metric).projected;
   };
   const Table some = make(all_data[0], rng, DType::f32, 500, 24), whole = make(all_data[5], rng, DType::f32, 500, 24),
               wide = mixtures(rng, 300, 300, 5, 0.1), narrow = make(all_data[0], rng, DType::f32, 500, 3);

@@ -80,15 +80,15 @@ SelfProduct known_product(const SearchSpec& spec, const Norms& norms, std::int64
   return product;
 }
 
-/// Loads the row at a position of the order, and asks for one that comes later.
+/// It loads the row at a position of the order, and asks for one that comes later.
 void load_in_order(const PackArgs& args, const PackedRows& out, std::int64_t at, PrepareScratch& scratch) {
   const Points& corpus = args.spec.corpus;
   if (at + rows_ahead < out.count) fetch_row(corpus, out.first + out.order[at + rows_ahead]);
   load_row(args.kernels, corpus, out.first + out.order[at], scratch.gathered.data(), scratch.row.data());
 }
 
-/// Rows [begin, end) of the order, projected, in the scratch. Returns their largest element; unfit: one of them is no
-/// longer finite.
+/// It projects rows [begin, end) of the order into the scratch and returns their largest element. unfit: it is set where
+/// one of them is no longer finite.
 float project_tile(const PackArgs& args, const PackedRows& out, std::int64_t begin, std::int64_t end,
                    PrepareScratch& scratch, std::atomic<bool>& unfit) {
   const SearchSpec& spec = args.spec;
@@ -109,7 +109,7 @@ float project_tile(const PackArgs& args, const PackedRows& out, std::int64_t beg
   return up32(size);
 }
 
-/// The row at a position of the order as the int8 kernels read it; a projected tile is in the scratch.
+/// It describes the row at a position of the order to the int8 kernels; a projected tile is in the scratch.
 Int8QuantizeArgs args_of_row(const PackArgs& args, const PackedRows& out, std::int64_t at, const SelfProduct& product,
                              float step, PrepareScratch& scratch) {
   const Transform& transform = *args.transform;
@@ -128,24 +128,20 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
                            void* out) {
   const auto wide = static_cast<double>(step);
   const std::int64_t dims = transform.centre.size();
-  Int8QuantizeArgs args{.row = scratch.row.data(),
-                        .centre = transform.centre.data(),
-                        .shift = map.shift,
-                        .scale = map.factor,
-                        .step = wide,
-                        .inverse = 1 / wide,
-                        .dims = dims,
-                        .out = static_cast<std::int8_t*>(out)};
-  if (!transform.rotation.present()) return args;
+  if (!transform.rotation.present())
+    return {.row = scratch.row.data(),
+            .centre = transform.centre.data(),
+            .shift = map.shift,
+            .scale = map.factor,
+            .step = wide,
+            .inverse = 1 / wide,
+            .dims = dims,
+            .out = static_cast<std::int8_t*>(out)};
   if (scratch.rotated.size() < dims) scratch.rotated = Buffer<double>(dims);
   double* const rotated = scratch.rotated.data();
-  move_row(transform, map, args.row, rotated);
+  move_row(transform, map, scratch.row.data(), rotated);
   transform.rotation.apply(rotated);
-  args.row = rotated;
-  args.centre = scratch.centre_of_zeros(dims);
-  args.shift = 0;
-  args.scale = 1;
-  return args;
+  return int8_args_of(rotated, scratch.centre_of_zeros(dims), dims, wide, out);
 }
 
 float int8_step(const Transform& transform, float size) noexcept {

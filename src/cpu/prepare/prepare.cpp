@@ -33,7 +33,7 @@ float size_of(const Kernels& kernels, const Transform& transform, const Affine& 
   return up32(kernels.largest(int8_args(transform, map, 1, scratch, nullptr)));
 }
 
-/// |x'| of the row in the scratch, by which projected rows are sorted: their elements are all of about one size.
+/// It returns |x'| of the row in the scratch, by which projected rows are sorted: their elements are all of about one size.
 float length_of(const Kernels& kernels, const Transform& transform, const Affine& map, PrepareScratch& scratch) {
   return up32(std::sqrt(kernels
                             .quantize({scratch.row.data(), transform.centre.data(), map.shift, map.factor,
@@ -183,7 +183,7 @@ void describe_query(const SearchSpec& spec, const Transform& transform, const do
   if (is_far(std::ilogb(largest), transform.scale, own_scale)) facts.filterable = false;
 }
 
-/// Memory of a batch, and what it is of.
+/// It takes the memory of a batch and notes what the batch is of.
 void start_queries(const PackArgs& args, const QueriesToPack& queries, PackedQueries& out) {
   const BoundModel* const model = args.model;
   const Int8Kernels* const int8 = queries.int8;

@@ -1,17 +1,9 @@
 // See projected.hpp.
 #include "cpu/prepare/projected.hpp"
 
+#include "prepare/project.hpp"
+
 namespace vicinal::cpu {
-namespace {
-
-double square_of(const Kernels& kernels, const double* row, std::int64_t dims) {
-  double square = 0;
-  kernels.self_product({nullptr, row, 0, nullptr, 1, dims, nullptr, &square});
-  return square;
-}
-
-}  // namespace
-
 void move_row(const Transform& transform, const Affine& map, const double* row, double* out) noexcept {
   const std::int64_t dims = transform.centre.size();
   const double* const centre = transform.centre.data();

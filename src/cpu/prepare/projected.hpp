@@ -6,10 +6,10 @@
 
 namespace vicinal::cpu {
 
-/// Takes a row to (row - shift) * factor - centre.
+/// It takes a row to (row - shift) * factor - centre.
 void move_row(const Transform& transform, const Affine& map, const double* row, double* out) noexcept;
 
-/// Projects `count` rows that were moved, [count][dims], to `out`, [count][columns].
+/// It projects `count` rows that were moved, [count][dims], to `out`, [count][columns].
 void project_moved(const Kernels& kernels, const Projection& projection, const double* moved, std::int64_t count,
                    double* out);
 
@@ -35,16 +35,15 @@ class RowProjector {
   double* out_;
 };
 
-/// A projected row as the int8 kernels read it. zeros: [columns].
-inline Int8QuantizeArgs int8_args_of(const double* projected, const double* zeros, std::int64_t columns, float step,
+/// It describes a row that was projected or rotated to the int8 kernels. zeros: [columns].
+inline Int8QuantizeArgs int8_args_of(const double* row, const double* zeros, std::int64_t columns, double step,
                                      void* out) {
-  const auto wide = static_cast<double>(step);
-  return {.row = projected,
+  return {.row = row,
           .centre = zeros,
           .shift = 0,
           .scale = 1,
-          .step = wide,
-          .inverse = 1 / wide,
+          .step = step,
+          .inverse = 1 / step,
           .dims = columns,
           .out = static_cast<std::int8_t*>(out)};
 }

@@ -6,10 +6,9 @@ namespace vicinal::cpu::costs {
 
 inline constexpr double clock_hz = 2.5e9;
 
-/// A pair of rows takes so many cycles, in each kind of tile and in the canonical kernel.
-constexpr double int8_pair(double d) { return 0.4 + 0.0125 * d; }
-/// int8_gain: of an instruction set, against floats.
-constexpr double int8_pair(double d, double int8_gain) { return 0.4 + 0.0375 * d / int8_gain; }
+/// A pair of rows takes so many cycles, in each kind of tile and in the canonical kernel. int8_gain: of an instruction
+/// set, against floats.
+constexpr double int8_pair(double d, double int8_gain = 3) { return 0.4 + 0.0375 * d / int8_gain; }
 constexpr double bit_pair(double d) { return 0.1 + 0.012 * d; }
 constexpr double float_pair(double d) { return 0.7 + 0.045 * d; }
 constexpr double canonical_pair(double d) { return 16 + 0.6 * d; }

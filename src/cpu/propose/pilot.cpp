@@ -125,14 +125,7 @@ class Pilot {
     const Buffer<double> zeros = zeros_of(form.columns);
     Buffer<std::int8_t> bytes(form.columns);
     const auto args = [&](std::int64_t i, double step) {
-      return Int8QuantizeArgs{.row = form.rows.data() + i * form.columns,
-                              .centre = zeros.data(),
-                              .shift = 0,
-                              .scale = 1,
-                              .step = step,
-                              .inverse = 1 / step,
-                              .dims = form.columns,
-                              .out = bytes.data()};
+      return int8_args_of(form.rows.data() + i * form.columns, zeros.data(), form.columns, step, bytes.data());
     };
     /// With the step for elements up to `size`.
     const auto quantization_error = [&](std::int64_t i, double size) {
@@ -230,7 +223,7 @@ class Pilot {
   std::vector<double> sample_, norms_, scales_;
 };
 
-/// A Way to search in bytes, and what the pilots say of it, in all.
+/// A Way is one to search, and has what the pilots say of it, in all.
 struct Way {
   double cycles = 0, left = 0;
 };
@@ -323,25 +316,23 @@ std::optional<Way> project_if_best(const SampledSearch& search, const Survey& su
   const auto directions_of = [&](std::int64_t columns) {
     return choose_directions(search.kernels, search.spec, columns - 1, projected_sample.rows_of(dims), thread_pool);
   };
-  std::optional<Way> best;
   Directions directions = directions_of(all_projected_columns[0]);
   if (directions.rows.empty()) return std::nullopt;
   const Pilot pilot(search.kernels, search.spec, directions.moved, projected_sample, thread_pool);
   if (pilot.count() < least_sampled) return std::nullopt;  // of rows that change meanwhile
-  const Projection few(dims, directions.rows);
-  if (!few.present() || !(pilot.held(few) > least_held)) return std::nullopt;
+  std::optional<Way> best;
   for (const std::int64_t columns : all_projected_columns) {
+    const bool first = columns == all_projected_columns[0];
     const double least = best ? best->cycles * wider_gain : others / least_projected_gain;
     if (2 * columns > dims || survey.least_cycles(columns) > least) break;
-    Directions more = directions_of(columns);
-    const Projection projection(dims, more.rows);
+    if (!first) directions = directions_of(columns);
+    Projection projection(dims, directions.rows);
     if (!projection.present() || projection.columns() != columns) break;
+    if (first && !(pilot.held(projection) > least_held)) break;
     const Way way = survey.projected(pilot, projection);
     if (!(way.cycles < least) || !survey.excludes(way, pilot.taken())) continue;
-    Transform projecting;
-    if (!make_projecting(projecting, more, columns)) continue;
     best = way;
-    transform = std::move(projecting);
+    transform = projecting(std::move(directions.moved), std::move(projection));
   }
   return best;
 }

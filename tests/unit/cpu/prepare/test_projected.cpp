@@ -40,7 +40,10 @@ struct Projected : testing::TestWithParam<std::int64_t> {
     EXPECT_FALSE(transform.projection.present()) << "transforms are shared with devices, which do not project";
     columns = projected_columns(dims);
     Directions directions = choose_directions(kernels, spec, columns - 1, 0, thread_pool);
-    EXPECT_TRUE(make_projecting(transform, directions, columns));
+    Projection projection(dims, directions.rows);
+    EXPECT_TRUE(projection.present());
+    transform = projecting(std::move(directions.moved), std::move(projection));
+    EXPECT_EQ(transform.columns(), columns);
     model = make_model(kernels, spec, Precision::int8, transform);
     EXPECT_EQ(model->columns, columns);
     EXPECT_TRUE(model->projected);
@@ -245,9 +248,7 @@ TEST(Projecting, DirectionsOfRowsThatHaveNone) {
   const std::int64_t dims = 20, rows = 50;
   const auto projects = [&](const std::vector<double>& values) {
     const SearchSpec spec{.corpus = Points(values.data(), DType::f64, rows, dims), .metric = Metric::euclidean, .k = 3};
-    Transform transform = choose_transform(float_plain, spec, Precision::int8, thread_pool);
-    Directions directions = choose_directions(float_plain, spec, 7, 0, thread_pool);
-    return make_projecting(transform, directions, 8);
+    return Projection(dims, choose_directions(float_plain, spec, 7, 0, thread_pool).rows).columns() == 8;
   };
   std::vector<double> values(static_cast<std::size_t>(rows * dims), 3.0);
   EXPECT_TRUE(projects(values)) << "rows that are all equal differ in no direction: directions of zeros";
@@ -257,6 +258,19 @@ TEST(Projecting, DirectionsOfRowsThatHaveNone) {
     for (std::int64_t c = 0; c < dims; ++c)
       values[static_cast<std::size_t>(i * dims + c)] = i % 2 == 0 ? 1e300 : -1e300;
   EXPECT_NO_THROW(projects(values));
+}
+
+TEST(Projecting, DirectionsAreAsManyAsProjectedRowsMayHave) {
+  ThreadPool thread_pool(1, nullptr, {}, 0);
+  std::mt19937_64 random(54);
+  std::normal_distribution<float> gauss;
+  const std::int64_t dims = 270, rows = 300;
+  std::vector<float> values(static_cast<std::size_t>(rows * dims));
+  for (float& value : values) value = gauss(random);
+  const SearchSpec spec{.corpus = Points(values.data(), DType::f32, rows, dims), .metric = Metric::euclidean, .k = 3};
+  for (const std::int64_t count : {most_projected_columns - 1, most_projected_columns, most_projected_columns + 1})
+    EXPECT_EQ(choose_directions(instruction_sets().back().floats, spec, count, 0, thread_pool).rows.size(),
+              static_cast<std::size_t>(std::min(count, most_projected_columns) * dims));
 }
 
 }  // namespace
