@@ -605,6 +605,27 @@ TEST(Filters, ThePilotProjectsRowsWhereItPays) {
   EXPECT_EQ(Corpus(few.points(), {.run = run}).knn(few.points().slice(0, 5), options).stats.projected, 0);
 }
 
+// Few queries of a corpus that no cache holds read a quarter by bytes; more of them wait for products, which floats give
+// as soon where an instruction set has no instruction for bytes.
+TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
+  Rng rng(46);
+  const std::int64_t n = 34000, d = 128;
+  const Table rows = make(all_data[0], rng, DType::f32, n, d), fewer = make(all_data[0], rng, DType::f32, 1000, d);
+  for (const std::string set : {"plain", "avx2", "avx512"}) {
+    if (std::count(instruction_sets().begin(), instruction_sets().end(), set) == 0) continue;
+    KnnOptions options{.k = 10};
+    options.run.instruction_set = set;
+    const Corpus large(rows.points(), {.run = options.run}), small(fewer.points(), {.run = options.run});
+    for (const auto& [count, first] : {std::pair{1, "int8"}, {16, "int8"}, {17, "f32"}}) {
+      const Table queries = make(all_data[0], rng, DType::f32, count, d);
+      const Neighbors found = large.knn(queries.points(), options);
+      EXPECT_EQ(found.certificate.precisions.front(), first) << set << ", " << count;
+      EXPECT_EQ(difference(found, scanned(rows, queries, options)), "") << set << ", " << count;
+      EXPECT_EQ(small.knn(queries.points(), options).certificate.precisions.front(), "f32") << set << ", " << count;
+    }
+  }
+}
+
 TEST(Filters, ProjectionIsForcedByName) {
   Rng rng(42);
   const auto columns = [](const Table& rows, const char* filter, Metric metric) {

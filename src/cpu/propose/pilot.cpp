@@ -48,7 +48,9 @@ constexpr std::int64_t all_projected_columns[] = {64, 128, most_projected_column
 constexpr double most_projected_int8_gain = 4;       // AMX multiplies rows in less time than what is left takes
 constexpr double least_projected_elements = 0x1p23;  // of a corpus
 constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
-constexpr double most_directions_share = 1.0 / 16;   // of the time of a search, that finding directions may take
+constexpr std::int64_t cached_floats = std::int64_t{1} << 22;  // some 16 MiB
+constexpr double waiting_gain = 4;                             // of bytes, where queries wait for memory
+constexpr double most_directions_share = 1.0 / 16;  // of the time of a search, that finding directions may take
 
 /// Rows of the sample in the form that is rounded.
 struct SampledForm {
@@ -253,7 +255,8 @@ class Survey {
     each(pilot, [&](std::int64_t i, const std::vector<double>& truth) {
       const double finest = pilot.left_by_floats(i, truth, k_), ranking = costs::reranked_row(d_),
                    left = exact ? finest : pilot.left_by(i, rounded, truth, truth, k_);
-      way.cycles += cycles(pair(d_), left, search_.second ? ranking / refinements_a_rank : ranking) +
+      way.cycles += cycles(costs::int8_pair(d_, waits() ? waiting_gain : search_.int8_gain), left,
+                           search_.second ? ranking / refinements_a_rank : ranking) +
                     (search_.second ? finest * ranking : 0);
       way.left += left;
     });
@@ -279,6 +282,10 @@ class Survey {
   double least_cycles(std::int64_t columns) const {
     return static_cast<double>(pilots) * n_ * pair(static_cast<double>(columns)) * search_.slowness +
            projecting(static_cast<double>(columns));
+  }
+  /// Whether bytes are for few queries alone, which wait for memory.
+  bool waits() const {
+    return search_.int8_gain <= 1 && std::isinf(search_.queries) && waits_for_memory(search_.corpus());
   }
   /// Whether a filter in these ways excludes enough.
   bool excludes(const Way& way, double pilots_taken) const {
@@ -353,9 +360,12 @@ std::int64_t pilot_bytes(std::int64_t dims) noexcept {
   return usual + rows * (dims + most_projected_columns) * 8 + directions_bytes(dims);
 }
 
+bool waits_for_memory(const Shape& corpus) noexcept { return corpus.rows > cached_floats / corpus.cols; }
+
 bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
   if (!transform.usable) return false;
-  if (transform.integral_step > 0 && !may_project(search)) return search.int8_gain > 1;
+  if (transform.integral_step > 0 && !may_project(search))
+    return search.int8_gain > 1 || Survey(search, thread_pool).waits();
   return look(search, transform, thread_pool).int8_pays;
 }
 
@@ -378,9 +388,10 @@ Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thre
     if (outlook.rotated) best = rotated;
     transform.rotation = outlook.rotated ? rotation : Rotation();
   }
-  outlook.int8_pays = search.int8_gain > 1 && (exact || (best.cycles < floats.cycles && survey.excludes(best, count)));
+  const bool pays = exact || (best.cycles < floats.cycles && survey.excludes(best, count));
+  outlook.int8_pays = pays && (search.int8_gain > 1 || survey.waits());
   if (may_project(search)) {
-    const double others = outlook.int8_pays ? std::min(best.cycles, floats.cycles) : floats.cycles;
+    const double others = pays && search.int8_gain > 1 ? std::min(best.cycles, floats.cycles) : floats.cycles;
     if (const auto projected = project_if_best(search, survey, others, transform, thread_pool)) {
       best = *projected;
       outlook.int8_pays = true;

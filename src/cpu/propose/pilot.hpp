@@ -15,6 +15,8 @@ struct SampledSearch {
   bool second = false;
   double queries = 1, int8_gain = 1, slowness = 1;
   bool of_codes = true;  // the search begins with int8, so that rows may be projected
+
+  Shape corpus() const noexcept { return {spec.corpus.rows, spec.corpus.cols, spec.corpus.dtype}; }
 };
 
 /// An Outlook is what a sample of the rows says of a search, before it.
@@ -36,10 +38,12 @@ Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thre
 inline constexpr std::int64_t least_projected_dims = 256;
 bool may_project(const Shape& corpus, Metric metric, double queries, double int8_gain);
 inline bool may_project(const SampledSearch& search) {
-  const Points& corpus = search.spec.corpus;
-  return search.of_codes &&
-         may_project({corpus.rows, corpus.cols, corpus.dtype}, search.spec.metric, search.queries, search.int8_gain);
+  return search.of_codes && may_project(search.corpus(), search.spec.metric, search.queries, search.int8_gain);
 }
+/// Whether a kept corpus is so large that few queries wait for memory, not for products: then bytes pay, which are a
+/// quarter of what floats are, where an instruction set multiplies them no faster. More queries take floats there.
+inline constexpr std::int64_t most_waiting_queries = 16;
+bool waits_for_memory(const Shape& corpus) noexcept;
 /// The bytes of memory that a pilot takes of rows of so many columns.
 std::int64_t pilot_bytes(std::int64_t dims) noexcept;
 

@@ -105,7 +105,9 @@ Precision first_precision(const ProblemShape& problem, const Execution& run, Pro
   const Costs cost = costs_of(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (any && !pays && !problem.prepared) return Precision::canonical;  // what is kept is packed already
-  const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
+  const bool waiting =
+      problem.prepared && problem.queries.rows <= most_waiting_queries && waits_for_memory(problem.corpus);
+  const bool narrow = (set.int8_gain > 1 || waiting) && problem.corpus.cols >= least_int8_dims;
   // Where bytes are no faster than floats, fewer of them may be.
   const double served = problem.prepared ? infinite : static_cast<double>(problem.queries.rows);
   const bool fewer = may_project(problem.corpus, problem.metric, served, set.int8_gain);
