@@ -24,7 +24,7 @@ import numpy as np
 
 CASES = {  # name: rows, queries, columns, k, whether all rows may answer
     "groups-k10": (1 << 20, 10_240, 128, 10, True), "groups-k1000": (1 << 20, 10_240, 128, 1000, True), "keys-k10": (1 << 20, 10_240, 128, 10, False),
-    "slabs-784d": (100_000, 20_000, 784, 15, True), "few-q1": (1_000_000, 1, 128, 10, True), "few-q16": (1_000_000, 16, 128, 10, True),
+    "slabs-784d": (100_000, 20_000, 784, 15, True), "slabs-768d": (1_000_000, 1000, 768, 10, True), "few-q1": (1_000_000, 1, 128, 10, True), "few-q16": (1_000_000, 16, 128, 10, True),
     "q128": (1_000_000, 128, 128, 10, True),
 }  # fmt: skip
 SECTIONS = ("SpeedOfLight", "SchedulerStats", "WarpStateStats", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis")

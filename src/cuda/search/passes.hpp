@@ -34,12 +34,13 @@ class FilterPasses {
     unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
     if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
     sample(f, sampled.tiles);
-    device_.launch().next(count, speculative_threads(f.groups, count <= device_.multiprocessors),
-                          speculative_thresholds_memory(f.groups), speculative_thresholds,
+    const int threads = speculative_threads(f.groups, count <= device_.multiprocessors);
+    device_.launch().next(count, threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
                           SpeculativeThresholds{.args = args,
                                                 .nearest = f.nearest,
                                                 .groups = f.groups,
                                                 .rank = static_cast<std::uint32_t>(sampled.rank),
+                                                .stride = args.visits.at(threads),
                                                 .crowded = crowded});
     if (crowded != nullptr)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,

@@ -134,39 +134,85 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
   return bin + 1 >= likely_bins ? static_cast<float>(infinite) : span.low + static_cast<float>(bin + 1) * span.width;
 }
 
-/// The want-th smallest (from 1) of `count` numbers in shared memory, at least that
-/// many, some of which may be +inf: by counts of equal parts of their span, and
-/// ranks among those of one part. in_bin: most_in_bin numbers of shared memory.
-inline constexpr int most_in_bin = 128;
-__device__ __forceinline__ float block_kth_number(const float* numbers, std::int64_t count, std::uint32_t want,
-                                                  unsigned* bins, unsigned* scratch, float* in_bin) {
-  const SpanBins span = block_bins(bins, scratch, [&](const auto& take) {
-    for (std::int64_t i = thread_index(); i < count; i += thread_count()) take(numbers[i]);
+/// Keys of 32 bits in the order of floats, and back; NaN has no place here.
+__device__ __forceinline__ std::uint32_t ordered_t(float t) {
+  return ordered_float<std::uint32_t>(bits_of(t), 0x7f800000u, false);
+}
+__device__ __forceinline__ float t_of_ordered(std::uint32_t key) {
+  return __uint_as_float((key >> 31) != 0 ? key ^ 0x80000000u : ~key);
+}
+
+/// BlockTotals joins a number of each thread, so that all threads know the result: a barrier each time, and none in a
+/// block of one warp. scratch: `words` of shared memory, of this alone.
+class BlockTotals {
+ public:
+  static constexpr int words = 2 * 32;
+  __device__ explicit BlockTotals(unsigned* scratch) : scratch_(scratch) {}
+  __device__ __forceinline__ unsigned sum(unsigned value) {
+    return joined(value, 0u, [](unsigned mine) { return __reduce_add_sync(all_lanes, mine); });
+  }
+  __device__ __forceinline__ unsigned least(unsigned value) {
+    return joined(value, 0xffffffffu, [](unsigned mine) { return __reduce_min_sync(all_lanes, mine); });
+  }
+  __device__ __forceinline__ unsigned most(unsigned value) {
+    return joined(value, 0u, [](unsigned mine) { return __reduce_max_sync(all_lanes, mine); });
+  }
+
+ private:
+  /// none: what changes no result. Who writes a half has passed the barrier of the other one, and all have read this
+  /// half before that.
+  template <class OfWarp>
+  __device__ __forceinline__ unsigned joined(unsigned value, unsigned none, const OfWarp& of_warp) {
+    const int warps = thread_count() / 32;
+    value = of_warp(value);
+    if (warps == 1) return value;
+    unsigned* const half = scratch_ + (second_ ? words / 2 : 0);
+    second_ = !second_;
+    if (lane_index() == 0) half[warp_index()] = value;
+    __syncthreads();
+    return of_warp(lane_index() < warps ? half[lane_index()] : none);
+  }
+  unsigned* scratch_;
+  bool second_ = false;
+};
+
+/// The want-th smallest (from 1) of the keys that the threads of a block hold, by bisection: all look at theirs again
+/// and again, which takes less time than counting them in bins where they lie in registers. +inf where fewer are
+/// finite. each(take): take(key) for those of this thread.
+template <class Each>
+__device__ __forceinline__ std::uint32_t block_kth_held(unsigned want, BlockTotals& totals, const Each& each) {
+  const std::uint32_t beyond = ordered_t(static_cast<float>(infinite));
+  std::uint32_t least = beyond, most = 0;
+  unsigned finite = 0;
+  each([&](std::uint32_t key) {
+    least = key < least ? key : least;
+    most = key < beyond && key > most ? key : most;
+    finite += key < beyond ? 1u : 0u;
   });
-  unsigned bin = likely_bins - 1, rank = 0, there = most_in_bin + 1;
-  if (span.usable) {
-    find_bin<likely_bins>(bins, want, scratch + 64);
-    if (thread_index() == 0) scratch[67] = 0;
-    __syncthreads();
-    bin = scratch[64], rank = scratch[65], there = scratch[66];
+  if (totals.sum(finite) < want) return beyond;
+  // Fewer than are wanted are below `low`, and enough are not beyond `high`: each thread has one that is not beyond the
+  // largest of their least.
+  std::uint32_t low = totals.least(least), high = totals.most(most);
+  if (want <= static_cast<unsigned>(thread_count())) {
+    const std::uint32_t enough = totals.most(least);
+    high = enough < high ? enough : high;
   }
-  if (bin + 1 >= likely_bins || there > most_in_bin) {
-    __syncthreads();
-    const std::uint32_t kth = block_kth(count, want, scratch, [&](std::int64_t i) {
-      return ListWords<Packed>::ordered(static_cast<double>(numbers[i]));
-    });
-    return static_cast<float>(ListWords<Packed>::key(static_cast<std::uint64_t>(kth) << 32));
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    unsigned within = 0;
+    each([&](std::uint32_t key) { within += key <= middle ? 1u : 0u; });
+    within = totals.sum(within);
+    if (within < want) {
+      low = middle + 1;
+      continue;
+    }
+    high = middle;
+    if (within == want) break;
   }
-  for (std::int64_t i = thread_index(); i < count; i += thread_count())
-    if (span.bin_of(numbers[i]) == static_cast<int>(bin)) in_bin[atomicAdd(&scratch[67], 1u)] = numbers[i];
-  __syncthreads();
-  for (unsigned i = static_cast<unsigned>(thread_index()); i < there; i += static_cast<unsigned>(thread_count())) {
-    unsigned below = 0;
-    for (unsigned j = 0; j < there; ++j) below += in_bin[j] < in_bin[i] || (in_bin[j] == in_bin[i] && j < i) ? 1u : 0u;
-    if (below + 1 == rank) scratch[68] = bits_of(in_bin[i]);
-  }
-  __syncthreads();
-  return __uint_as_float(scratch[68]);
+  if (low == high) return high;
+  std::uint32_t last = 0;  // of those that are wanted
+  each([&](std::uint32_t key) { last = key <= high && key > last ? key : last; });
+  return totals.most(last);
 }
 
 /// Items for which stays() holds move to the front; returns how many. All threads see the same.

@@ -52,8 +52,10 @@ struct alignas(16) TileMetadata {
 struct Visits {
   std::int64_t count = 1, step = 1;
   VICINAL_HOST_DEVICE std::int64_t at(std::int64_t i) const {
-    return static_cast<std::int64_t>(static_cast<unsigned long long>(i) * static_cast<unsigned long long>(step) %
-                                     static_cast<unsigned long long>(count));
+    const auto far = static_cast<unsigned long long>(i) * static_cast<unsigned long long>(step);
+    if (far >> 32 == 0 && count >> 32 == 0)  // a device divides these in a fifth of the time
+      return static_cast<std::uint32_t>(far) % static_cast<std::uint32_t>(count);
+    return static_cast<std::int64_t>(far % static_cast<unsigned long long>(count));
   }
   VICINAL_HOST_DEVICE std::int64_t after(std::int64_t position) const {
     return position + step < count ? position + step : position + step - count;

@@ -25,11 +25,6 @@ inline std::int64_t initial_thresholds_memory(std::int64_t groups) {
   return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0;
 }
 
-/// Keys of 32 bits in the order of floats; NaN has no place here.
-__device__ __forceinline__ std::uint32_t ordered_t(float t) {
-  return ListWords<Packed>::ordered(static_cast<double>(t));
-}
-
 /// A group: its tile, and where its largest sum is.
 struct Group {
   std::uint32_t tile, at;

@@ -46,71 +46,110 @@ struct SpeculativeThresholds {
   SearchArgs args;
   const int* nearest;  // Filter's
   std::int64_t groups;
-  std::uint32_t rank;  // of the number that is the threshold
-  unsigned* crowded;   // counts queries that more rows would pass for than they have slots; null: not counted
+  std::uint32_t rank;   // of the number that is the threshold
+  std::int64_t stride;  // args.visits.at(the threads of a block)
+  unsigned* crowded;    // counts queries that more rows would pass for than they have slots; null: not counted
 };
+
 inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
-  return groups * static_cast<std::int64_t>(sizeof(float));
+  return groups * static_cast<std::int64_t>(sizeof(std::uint32_t));
 }
 
-/// Threads of a query's block: few have few turns to wait for each other; alone on its multiprocessor a query takes as
-/// many as there are tiles of a usual sample.
-inline constexpr int most_speculative_threads = 512;
+/// Threads of a query's block: each holds as many numbers as its registers have room for, so that few meet at barriers;
+/// alone on its multiprocessor a query takes as many as there are tiles of a usual sample.
+inline constexpr int most_speculative_threads = 512, tiles_a_thread = 8;
 inline int speculative_threads(std::int64_t groups, bool alone) {
-  return groups <= 512 ? 64 : alone ? most_speculative_threads : initial_threads;
+  const std::int64_t tiles = groups / groups_a_tile, threads = alone ? tiles : divide_up(tiles, tiles_a_thread);
+  return static_cast<int>(std::min<std::int64_t>(rounded_up(threads, 32), most_speculative_threads));
 }
+static_assert(most_speculative_groups <= most_speculative_threads * tiles_a_thread * groups_a_tile);
 
-/// take(tile of the sample, its position) for those of this thread.
-template <class Take>
-__device__ __forceinline__ void each_sampled_tile(const SpeculativeThresholds& s, const Take& take) {
-  Visits far = s.args.visits;
-  far.step = s.args.visits.at(thread_count());
-  std::int64_t tile = s.args.visits.at(thread_index());
-  for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count(), tile = far.after(tile))
-    take(t, tile);
-}
+/// SampledKeys are what a thread makes of its tiles' sums, in shared memory, whence they are read together: code for
+/// each of them would not fit into the cache of instructions.
+class SampledKeys {
+ public:
+  __device__ SampledKeys(const SpeculativeThresholds& s, uint4* keys)
+      : s_(s), keys_(keys), tiles_(static_cast<int>(s.groups / groups_a_tile)) {}
+  /// take(place in the sample, position) for the tiles of this thread.
+  template <class Take>
+  __device__ __forceinline__ void each_tile(const Take& take) const {
+    Visits far = s_.args.visits;
+    far.step = s_.stride;
+    std::int64_t tile = s_.args.visits.at(thread_index());
+#pragma unroll 1
+    for (int t = thread_index(); t < tiles_; t += thread_count(), tile = far.after(tile)) take(t, tile);
+  }
+  /// Half of a tile's, which are four.
+  __device__ __forceinline__ uint4& half(int t, int which) const { return keys_[which * tiles_ + t]; }
+  /// take(key) for all of this thread, which registers hold.
+  __device__ __forceinline__ void hold() {
+    const std::uint32_t none = ordered_t(static_cast<float>(infinite));
+#pragma unroll
+    for (int i = 0; i < 2 * tiles_a_thread; ++i) {
+      const int t = thread_index() + i / 2 * thread_count();
+      held_[i] = t < tiles_ ? half(t, i % 2) : uint4{none, none, none, none};
+    }
+  }
+  template <class Take>
+  __device__ __forceinline__ void operator()(const Take& take) const {
+#pragma unroll
+    for (int i = 0; i < 2 * tiles_a_thread; ++i) {
+      if (i / 2 * thread_count() >= tiles_) break;
+      take(held_[i].x);
+      take(held_[i].y);
+      take(held_[i].z);
+      take(held_[i].w);
+    }
+  }
+
+ private:
+  const SpeculativeThresholds& s_;
+  uint4* keys_;
+  int tiles_;
+  uint4 held_[2 * tiles_a_thread];
+};
 
 /// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for
 /// finish_queries to decide what becomes of it.
 __global__ void __launch_bounds__(most_speculative_threads) speculative_thresholds(SpeculativeThresholds s) {
   go_between();
-  VICINAL_SHARED(unsigned, scratch, 260);
-  VICINAL_SHARED(unsigned, bins, likely_bins);
-  VICINAL_SHARED(float, in_bin, most_in_bin);
+  VICINAL_SHARED(unsigned, scratch, BlockTotals::words);
   const SearchArgs& args = s.args;
-  const std::int64_t position = blockIdx.x, tiles = s.groups / groups_a_tile;
+  const std::int64_t position = blockIdx.x;
   const QuantizedQuery query = args.queries.quantized[position];
   const auto square = static_cast<float>(query.square);
   const float step = args.queries.tile_metadata[position / tile_rows].step;
-  auto* const kept = dynamic_shared<float>();
-  each_sampled_tile(s, [&](std::int64_t t, std::int64_t tile) {
+  const auto* const sums = reinterpret_cast<const int4*>(s.nearest + position * s.groups);
+  SampledKeys keys(s, dynamic_shared<uint4>());
+  keys.each_tile([&](int t, std::int64_t tile) {
+    const int4 low = sums[2 * t], high = sums[2 * t + 1];
     const TileMetadata& metadata = args.rows.tile_metadata[tile];
     const Nearness nearness(args, query, metadata);
     const auto unit = static_cast<float>(int8_unit(args.model.sum, step, metadata.step));
-    const auto* const mine = reinterpret_cast<const int4*>(s.nearest + position * s.groups + t * groups_a_tile);
-    const int4 low = mine[0], high = mine[1];
-    const int sums[groups_a_tile] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#pragma unroll
-    for (int g = 0; g < groups_a_tile; ++g)
-      kept[g * tiles + t] =
-          is_valid(args, sums[g]) ? nearness.of(-static_cast<float>(sums[g]) * unit) : static_cast<float>(infinite);
+    const auto key = [&](int sum) {
+      return ordered_t(is_valid(args, sum) ? nearness.of(-static_cast<float>(sum) * unit)
+                                           : static_cast<float>(infinite));
+    };
+    keys.half(t, 0) = {key(low.x), key(low.y), key(low.z), key(low.w)};
+    keys.half(t, 1) = {key(high.x), key(high.y), key(high.z), key(high.w)};
   });
-  __syncthreads();
+  keys.hold();
   // The guess, and how many rows would pass.
-  const float kth = block_kth_number(kept, s.groups, s.rank, bins, scratch, in_bin);
-  const float distance = likely_distance(args, kth, square);
+  BlockTotals totals(scratch);
+  const float distance = likely_distance(args, t_of_ordered(block_kth_held(s.rank, totals, keys)), square);
   if (!is_finite(static_cast<double>(distance))) return;
-  unsigned within = 0, all = 0;
-  each_sampled_tile(s, [&](std::int64_t t, std::int64_t tile) {
-    const float limit = Nearness(args, query, args.rows.tile_metadata[tile]).limit(distance, square);
-#pragma unroll
-    for (int g = 0; g < groups_a_tile; ++g) within += kept[g * tiles + t] <= limit ? 1u : 0u;
+  unsigned within = 0;
+  keys.each_tile([&](int t, std::int64_t tile) {
+    const std::uint32_t limit = ordered_t(Nearness(args, query, args.rows.tile_metadata[tile]).limit(distance, square));
+    for (int i = 0; i < 2; ++i) {
+      const uint4 four = keys.half(t, i);
+      for (const std::uint32_t key : {four.x, four.y, four.z, four.w}) within += key <= limit ? 1u : 0u;
+    }
   });
-  __syncthreads();
-  block_sum_before(within, all, scratch);
+  within = totals.sum(within);
   if (thread_index() != 0) return;
   tighten(args, position, value_of_upper(args.model, static_cast<double>(distance), query.scale));
-  const float passes = rows_within(args, static_cast<float>(all), static_cast<float>(s.groups));
+  const float passes = rows_within(args, static_cast<float>(within), static_cast<float>(s.groups));
   if (passes <= static_cast<float>(args.capacity)) return;
   give_up(args, position);
   args.counts[position] = static_cast<std::uint32_t>(passes);
@@ -147,9 +186,7 @@ inline std::int64_t reestimate_room(std::int64_t capacity) { return std::min<std
 /// share groups of 16 rows, the part is no fair sample: near rows lie together, and the threshold stays.
 __global__ void __launch_bounds__(most_reestimate_threads) reestimate_thresholds(ReestimatedThresholds r) {
   constexpr unsigned marks = 1 << 15;  // bits, of groups by number; those of more groups share one
-  VICINAL_SHARED(unsigned, scratch, 260);
-  VICINAL_SHARED(unsigned, bins, likely_bins);
-  VICINAL_SHARED(float, in_bin, most_in_bin);
+  VICINAL_SHARED(unsigned, scratch, BlockTotals::words);
   VICINAL_SHARED(unsigned, marked, marks / 32);
   const SearchArgs& args = r.args;
   const std::int64_t position = blockIdx.x;
@@ -157,17 +194,20 @@ __global__ void __launch_bounds__(most_reestimate_threads) reestimate_thresholds
   if (args.states[position].given_up || found > args.capacity || found > r.room || found < r.rank) return;
   const QuantizedQuery query = args.queries.quantized[position];
   const Slot* const slots = args.slots + position * args.capacity;
-  auto* const kept = dynamic_shared<float>();
+  auto* const kept = dynamic_shared<std::uint32_t>();  // a thread reads those that it wrote
   const auto threads = static_cast<std::uint32_t>(thread_count());
   for (auto i = static_cast<std::uint32_t>(thread_index()); i < found; i += threads) {
     const Slot slot = slots[i];
-    kept[i] = Nearness(args, query, args.rows.tile_metadata[slot.position / tile_rows]).of(slot.t);
+    kept[i] = ordered_t(Nearness(args, query, args.rows.tile_metadata[slot.position / tile_rows]).of(slot.t));
   }
   for (auto i = static_cast<std::uint32_t>(thread_index()); i < marks / 32; i += threads) marked[i] = 0;
-  __syncthreads();
-  const float kth = block_kth_number(kept, found, r.rank, bins, scratch, in_bin);
-  const float distance = likely_distance(args, kth, static_cast<float>(query.square));
-  unsigned alone = 0, all = 0;
+  BlockTotals totals(scratch);
+  const std::uint32_t kth = block_kth_held(r.rank, totals, [&](const auto& take) {
+    for (auto i = static_cast<std::uint32_t>(thread_index()); i < found; i += threads) take(kept[i]);
+  });
+  const float distance = likely_distance(args, t_of_ordered(kth), static_cast<float>(query.square));
+  __syncthreads();  // of who clears the marks
+  unsigned alone = 0;
   for (auto i = static_cast<std::uint32_t>(thread_index()); i < found; i += threads) {
     if (!(kept[i] <= kth)) continue;
     const std::uint32_t row = slots[i].position % tile_rows, tile = slots[i].position / tile_rows,
@@ -175,10 +215,9 @@ __global__ void __launch_bounds__(most_reestimate_threads) reestimate_thresholds
     const unsigned bit = 1u << (group % 32);
     alone += (atomicOr(&marked[group / 32], bit) & bit) == 0 ? 1u : 0u;
   }
-  __syncthreads();
-  block_sum_before(alone, all, scratch);
+  alone = totals.sum(alone);
   if (thread_index() != 0 || !is_finite(static_cast<double>(distance))) return;
-  if (all + all / 8 + 4 < r.rank) return;
+  if (alone + alone / 8 + 4 < r.rank) return;
   tighten(args, position, value_of_upper(args.model, static_cast<double>(distance), query.scale));
 }
 

@@ -211,7 +211,7 @@ class MatrixPreparer {
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
     if (matrix.two_bytes != nullptr)
-      device_.launch()(matrix.tiles(), prepare_threads, 0,
+      device_.launch()(rounding_blocks(matrix), prepare_threads, 0,
                        is_aligned_to_four<float>(matrix) ? round_again<FourColumns<float, true>>
                                                          : round_again<FourColumns<float, false>>,
                        prepare);
