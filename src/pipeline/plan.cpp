@@ -277,6 +277,11 @@ SearchPlan make_corpus_plan(const Backend& backend, const Shape& corpus, const K
     plan.techniques.second_level = false;
     plan.peak_bytes = backend.search().prepared_bytes(problem, plan);
   }
+  if (plan.peak_bytes > plan.budget_bytes && plan.techniques.pilot) {  // floats alone rather than nothing
+    plan.cascade.erase(plan.cascade.begin());
+    plan.techniques.pilot = false;
+    plan.peak_bytes = backend.search().prepared_bytes(problem, plan);
+  }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
   return plan;
 }

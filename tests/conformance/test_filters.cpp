@@ -623,6 +623,11 @@ TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
       EXPECT_EQ(difference(found, scanned(rows, queries, options)), "") << set << ", " << count;
       EXPECT_EQ(small.knn(queries.points(), options).certificate.precisions.front(), "f32") << set << ", " << count;
     }
+    // A budget that holds floats alone keeps them.
+    const Corpus tight(rows.points(), {.memory = {.host = large.bytes() / 10 * 9}, .run = options.run});
+    EXPECT_TRUE(tight.resident());
+    EXPECT_LT(tight.bytes(), large.bytes() / 10 * 9);
+    EXPECT_EQ(tight.knn(rows.points().slice(0, 1), options).certificate.precisions.front(), "f32") << set;
   }
 }
 
