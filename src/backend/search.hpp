@@ -234,7 +234,7 @@ struct SearchBackend {
   virtual std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                                ThreadPool& thread_pool) const = 0;
   /// It opens a session on one precision. Null where Techniques::pilot leaves it open whether the precision pays, and
-  /// on these rows it does not, or where they were kept without it.
+  /// on these rows it does not, or not for so many queries, or where they were kept without it.
   virtual std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                         std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
                                         Stats& stats) const = 0;

@@ -49,6 +49,7 @@ constexpr double most_projected_int8_gain = 4;       // AMX multiplies rows in l
 constexpr double least_projected_elements = 0x1p23;  // of a corpus
 constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
 constexpr std::int64_t cached_floats = std::int64_t{1} << 22;  // some 16 MiB
+constexpr double most_waiting_slowness = 4;                    // plain code waits for its own sums
 constexpr double waiting_gain = 4;                             // of bytes, where queries wait for memory
 constexpr double most_directions_share = 1.0 / 16;  // of the time of a search, that finding directions may take
 
@@ -285,7 +286,8 @@ class Survey {
   }
   /// Whether bytes are for few queries alone, which wait for memory.
   bool waits() const {
-    return search_.int8_gain <= 1 && std::isinf(search_.queries) && waits_for_memory(search_.corpus());
+    return search_.int8_gain <= 1 && std::isinf(search_.queries) &&
+           waits_for_memory(search_.corpus(), search_.slowness);
   }
   /// Whether a filter in these ways excludes enough.
   bool excludes(const Way& way, double pilots_taken) const {
@@ -360,7 +362,9 @@ std::int64_t pilot_bytes(std::int64_t dims) noexcept {
   return usual + rows * (dims + most_projected_columns) * 8 + directions_bytes(dims);
 }
 
-bool waits_for_memory(const Shape& corpus) noexcept { return corpus.rows > cached_floats / corpus.cols; }
+bool waits_for_memory(const Shape& corpus, double slowness) noexcept {
+  return slowness <= most_waiting_slowness && corpus.rows > cached_floats / corpus.cols;
+}
 
 bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
   if (!transform.usable) return false;

@@ -42,9 +42,13 @@ struct Costs {
 };
 Left likely_left(double k) { return {int8_spread * 1.3 * k, 1.3 * k}; }
 
+constexpr double predicted_gain =
+    3;  // of bytes, at most: where they are multiplied sooner, what is left takes the time
+constexpr double queries_a_reading = 256;  // rows come from memory once for so many
+
 /// projected: columns of the filter's rows in bytes; 0: all.
-Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* sampled = nullptr,
-               std::int64_t projected = 0) {
+Costs costs_of(const ProblemShape& problem, const InstructionSet& set, bool symmetric = false,
+               const Left* sampled = nullptr, std::int64_t projected = 0) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
   const double q = static_cast<double>(problem.queries.rows),
                k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
@@ -55,18 +59,25 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
   const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
   const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : int8_spread * floats;
   const double prepare = problem.prepared ? 0 : n * costs::reading(d);
-  const double float_pairs = n * costs::float_pair(d) / (symmetric ? 2 : 1);
-  const double int8_pairs =
-      n * costs::int8_pair(projected > 0 ? static_cast<double>(projected) : d) / (symmetric ? 2 : 1);
-  return {q * n * costs::canonical_pair(d), prepare + q * (float_pairs + floats + left.floats * costs::reranked_row(d)),
-          int8_prepare * prepare + q * (int8_pairs + bytes + left.bytes * costs::reranked_row(d)),
+  // Products, or reading the rows, whichever takes longer.
+  const auto filtering = [&](double pair, double columns, double element_bytes) {
+    const double bytes = n * columns * element_bytes;
+    const double read = bytes > costs::held_bytes ? bytes * std::ceil(q / queries_a_reading) * costs::read_byte : 0;
+    return std::max(q * n * pair / (symmetric ? 2 : 1), read / set.slowness);
+  };
+  const double columns = projected > 0 ? static_cast<double>(projected) : d;
+  const double float_pairs = filtering(costs::float_pair(d), d, 4);
+  const double int8_pairs = filtering(costs::int8_pair(columns, std::min(set.int8_gain, predicted_gain)), columns, 1);
+  return {q * n * costs::canonical_pair(d), prepare + float_pairs + q * (floats + left.floats * costs::reranked_row(d)),
+          int8_prepare * prepare + int8_pairs + q * (bytes + left.bytes * costs::reranked_row(d)),
           (problem.prepared ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
               q * (tree_cycles_per_query + k * tree_cycles_per_neighbor)};
 }
 
 /// It predicts the cycles of the precision that a search begins with, on one core.
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
-  const Costs cost = costs_of(problem, plan.symmetric, sampled, plan.projected);
+  const InstructionSet& set = find_instruction_set(plan.instruction_set);
+  const Costs cost = costs_of(problem, set, plan.symmetric, sampled, plan.projected);
   if (plan.techniques.kd_tree) return cost.tree;
   if (plan.techniques.bit_counts) {
     const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
@@ -102,16 +113,16 @@ Precision first_precision(const ProblemShape& problem, const Execution& run, Pro
   if (ranks_every_pair(problem, run, proof)) return Precision::canonical;
   const bool any = run.filter == "auto";
   check_host_filter(run.filter);
-  const Costs cost = costs_of(problem);
+  const Costs cost = costs_of(problem, set);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (any && !pays && !problem.prepared) return Precision::canonical;  // what is kept is packed already
-  const bool waiting =
-      problem.prepared && problem.queries.rows <= most_waiting_queries && waits_for_memory(problem.corpus);
+  const bool waiting = problem.prepared && problem.queries.rows <= most_waiting_queries &&
+                       waits_for_memory(problem.corpus, set.slowness);
   const bool narrow = (set.int8_gain > 1 || waiting) && problem.corpus.cols >= least_int8_dims;
   // Where bytes are no faster than floats, fewer of them may be.
   const double served = problem.prepared ? infinite : static_cast<double>(problem.queries.rows);
   const bool fewer = may_project(problem.corpus, problem.metric, served, set.int8_gain);
-  const Costs paired = problem.symmetric ? costs_of(problem, true) : cost;
+  const Costs paired = problem.symmetric ? costs_of(problem, set, true) : cost;
   const Precision asked = precision_of(run.filter);
   const bool coded = any ? fewer || (narrow && (problem.prepared || paired.bytes < paired.filter)) : !in_floats(asked);
   if (!coded || !takes_bytes(problem)) return Precision::f32;

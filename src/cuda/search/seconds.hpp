@@ -30,7 +30,7 @@ struct H200Rates {
   double result_bytes_per_s = 1.6e9;
   /// By the feed (cuda/device/feed.hpp).
   double fed_bytes_per_s = 5.1e10;
-  /// Before its first bytes: 67 MB to 1.3 GB of rows, 2026-11-27 and 28, plan_cuda.csv.
+  /// What it takes besides, of 67 MB to 1.3 GB of rows; 2026-11-27 and 28, plan_cuda.csv. Of less it was not measured.
   double feed_s = 2.6e-3;
   /// From so many on, the feed brings them.
   double least_fed_bytes = 8388608;
@@ -116,7 +116,8 @@ inline double fetching_seconds(const Shape& shape) {
   const double bytes =
       static_cast<double>(shape.rows) * static_cast<double>(shape.cols) * static_cast<double>(dtype_size(shape.dtype));
   if (shape.on_device) return 0;
-  return bytes < rates.least_fed_bytes ? bytes / rates.host_bytes_per_s : rates.feed_s + bytes / rates.fed_bytes_per_s;
+  const double copied = bytes / rates.host_bytes_per_s;
+  return bytes < rates.least_fed_bytes ? copied : std::min(copied, rates.feed_s + bytes / rates.fed_bytes_per_s);
 }
 
 /// It returns the seconds in which a filter makes and tests the

@@ -178,7 +178,7 @@ class BlockTotals {
 
 /// The want-th smallest (from 1) of the keys that the threads of a block hold, by bisection: all look at theirs again
 /// and again, which takes less time than counting them in bins where they lie in registers. +inf where fewer are
-/// finite. each(take): take(key) for those of this thread.
+/// less. each(take): take(key) for those of this thread.
 template <class Each>
 __device__ __forceinline__ std::uint32_t block_kth_held(unsigned want, BlockTotals& totals, const Each& each) {
   const std::uint32_t beyond = ordered_t(static_cast<float>(infinite));

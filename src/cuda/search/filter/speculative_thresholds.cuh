@@ -81,7 +81,7 @@ class SampledKeys {
   }
   /// Half of a tile's, which are four.
   __device__ __forceinline__ uint4& half(int t, int which) const { return keys_[which * tiles_ + t]; }
-  /// take(key) for all of this thread, which registers hold.
+  /// Registers take all of this thread.
   __device__ __forceinline__ void hold() {
     const std::uint32_t none = ordered_t(static_cast<float>(infinite));
 #pragma unroll
@@ -90,6 +90,7 @@ class SampledKeys {
       held_[i] = t < tiles_ ? half(t, i % 2) : uint4{none, none, none, none};
     }
   }
+  /// take(key) for what registers hold.
   template <class Take>
   __device__ __forceinline__ void operator()(const Take& take) const {
 #pragma unroll
