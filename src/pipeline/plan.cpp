@@ -15,6 +15,8 @@ constexpr std::int64_t ready_batch = std::int64_t{1}
                                      << 14;  // on a device as many queries at a time are as fast as more
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
+// Few queries that share one reading of the rows, and more of them where caches of all cores hold no part of these.
+constexpr std::int64_t few_together = 16, few_far_together = 32, far_elements = std::int64_t{1} << 25;
 constexpr std::int64_t stream_rows = 8192;  // a streamed chunk is at least this, if memory allows
 constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
@@ -134,8 +136,10 @@ class Fitter {
     // Blocks in a multiple of the threads, so that equal pieces end together.
     const std::int64_t rounds = divide_up(batch, most * threads);
     plan_.query_block = std::min(most, rounded_up(divide_up(batch, rounds * threads), lanes_));
-    // Each block reads all rows: a few queries beyond a panel stay with it, and threads share the rows.
-    if (batch > lanes_ && batch <= lanes_ + lanes_ / 2) plan_.query_block = std::min(most, 2 * lanes_);
+    // Each block reads all rows: a few queries stay together, and threads share the rows.
+    const std::int64_t few = rows_ > far_elements / problem_.corpus.cols ? few_far_together : few_together;
+    if (batch > lanes_ && batch <= std::max(lanes_ + lanes_ / 2, few))
+      plan_.query_block = std::min(most, rounded_up(batch, lanes_));
     const std::int64_t blocks = divide_up(batch, plan_.query_block);
     const std::int64_t tiles = divide_up(std::min(chunk, rows_), tile_);
     plan_.row_splits = blocks >= threads ? 1 : std::clamp<std::int64_t>(divide_up(2 * threads, blocks), 1, tiles);
