@@ -1,6 +1,7 @@
 // Memory is planned before work and kept: plan() is pure and honest, a budget below the minimum is refused with a
 // figure that suffices, anonymous memory stays within the budget, and many calls leave nothing behind.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <filesystem>
@@ -66,17 +67,19 @@ TEST(PlanOfMemory, TheLeastIsThatOfATreeWhereItTakesLess) {
 
 // Each block of queries reads all rows.
 TEST(PlanOfMemory, AFewQueriesBeyondAPanelStayWithIt) {
-  const auto plan_of = [](std::int64_t queries) {
-    return vicinal::plan({100'000, 128, DType::f32}, {queries, 128, DType::f32},
-                         {.run = {.device = "cpu", .threads = 2}});
+  const auto plan_of = [](std::int64_t queries, std::int64_t rows = 100'000) {
+    return vicinal::plan({rows, 128, DType::f32}, {queries, 128, DType::f32}, {.run = {.device = "cpu", .threads = 2}});
   };
-  const std::int64_t panel = plan_of(1).query_block, most = panel + panel / 2;
+  const std::int64_t panel = plan_of(1).query_block, most = std::max<std::int64_t>(panel + panel / 2, 16);
   EXPECT_EQ(plan_of(panel).query_block, panel);
   for (const std::int64_t queries : {panel + 1, most}) {
     EXPECT_GE(plan_of(queries).query_block, queries);
     EXPECT_GT(plan_of(queries).row_splits, 1) << "threads share the rows";
   }
-  EXPECT_EQ(plan_of(most + 1).query_block, panel) << "a block for each thread";
+  EXPECT_LE(plan_of(most + 1).query_block, most) << "a block for each thread";
+  // Of rows that no cache holds more of them do.
+  EXPECT_GE(plan_of(32, 300'000).query_block, 32);
+  EXPECT_LT(plan_of(33, 300'000).query_block, 33);
 }
 
 TEST(PlanOfMemory, AllocatesNothingHoweverLargeTheShape) {
