@@ -1,8 +1,8 @@
 // Memory is planned before work and kept: plan() is pure and honest, a budget below the minimum is refused with a
 // figure that suffices, anonymous memory stays within the budget, and many calls leave nothing behind.
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
