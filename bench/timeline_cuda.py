@@ -32,6 +32,27 @@ def kernels_of(run):
         end = max(end, event.start_ns() + event.duration_ns())
 
 
+def measured(engine, case):
+    """(begin, gap, us, kernel) of a case, the total last."""
+    n, q, d, k, kind = knn_cuda.CASES[case]
+    x = knn_cuda.make(kind, n, d, 11)
+    y = x if q == n else knn_cuda.make(kind, q, d, 12)
+    metric = knn_cuda.metric_of(case)
+    ids, distances = torch.empty(q, k, dtype=torch.int64, device="cuda"), torch.empty(q, k, dtype=torch.float32, device="cuda")
+    corpus, _ = engine.prepare(x, metric)
+
+    def run():
+        return engine.search(corpus, y, k, ids, distances, metric)
+
+    for _ in range(WARM):
+        run()
+    ms, _ = knn_cuda.timed(run, 7)
+    for begin, gap, us, name in kernels_of(run):
+        yield f"{begin:.1f}", f"{gap:.1f}", f"{us:.1f}", name
+    yield "", "", f"{1e3 * ms:.1f}", "total"
+    engine.lib.knn_forget(corpus)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -39,24 +60,8 @@ def main():
     lines.writerow(["device", "case", "begin_us", "gap_us", "us", "kernel"])
     device = torch.cuda.get_device_name().replace(",", "")
     for case in sys.argv[1].split(","):
-        n, q, d, k, kind = knn_cuda.CASES[case]
-        x = knn_cuda.make(kind, n, d, 11)
-        y = x if q == n else knn_cuda.make(kind, q, d, 12)
-        metric = knn_cuda.metric_of(case)
-        ids, distances = torch.empty(q, k, dtype=torch.int64, device="cuda"), torch.empty(q, k, dtype=torch.float32, device="cuda")
-        corpus, _ = engine.prepare(x, metric)
-
-        def run():
-            return engine.search(corpus, y, k, ids, distances, metric)  # noqa: B023
-
-        for _ in range(WARM):
-            run()
-        ms, _ = knn_cuda.timed(run, 7)
-        for begin, gap, us, name in kernels_of(run):
-            lines.writerow([device, case, f"{begin:.1f}", f"{gap:.1f}", f"{us:.1f}", name])
-        lines.writerow([device, case, "", "", f"{1e3 * ms:.1f}", "total"])
+        lines.writerows([device, case, *line] for line in measured(engine, case))
         sys.stdout.flush()
-        engine.lib.knn_forget(corpus)
 
 
 if __name__ == "__main__":

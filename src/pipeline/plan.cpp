@@ -15,7 +15,7 @@ constexpr std::int64_t ready_batch = std::int64_t{1}
                                      << 14;  // on a device as many queries at a time are as fast as more
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
-// Few queries that share one reading of the rows, and more of them where caches of all cores hold no part of these.
+// So many queries share one reading of the rows, and more where the caches of all cores hold but a part of these.
 constexpr std::int64_t few_together = 16, few_far_together = 32, far_elements = std::int64_t{1} << 25;
 constexpr std::int64_t stream_rows = 8192;  // a streamed chunk is at least this, if memory allows
 constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;

@@ -23,14 +23,15 @@ struct Directions {
   Transform moved;
   std::vector<double> rows;
 };
-/// It finds at most `count` directions, and most_projected_columns, by a round of subspace iteration on some thousand rows, begun with rows (after
-/// Halko, Martinsson, Tropp 2011, algorithm 4.4), in some tens of milliseconds. skipped: rows that others look at.
+/// It finds `count` directions, most_projected_columns at most, by a round of subspace iteration on some thousand rows,
+/// begun with rows (after Halko, Martinsson, Tropp 2011, algorithm 4.4), in some tens of milliseconds. skipped: rows that
+/// others look at.
 Directions choose_directions(const RowKernels& kernels, const SearchSpec& spec, std::int64_t count,
                              std::int64_t skipped, ThreadPool& thread_pool);
 /// The bytes of memory that it takes.
 std::int64_t directions_bytes(std::int64_t dims) noexcept;
 
-/// It returns a transform that moves as this one, and then projects and rotates.
+/// It returns a transform that moves rows as `moved` does, and then projects and rotates them.
 Transform projecting(Transform moved, Projection projection);
 
 /// It returns the sum of a row's squares, in the canonical order.

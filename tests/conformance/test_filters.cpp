@@ -609,13 +609,16 @@ TEST(Filters, ThePilotProjectsRowsWhereItPays) {
 // as soon where an instruction set has no instruction for bytes.
 TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
   Rng rng(46);
-  const std::int64_t n = 34000, d = 128;
-  const Table rows = make(all_data[0], rng, DType::f32, n, d), fewer = make(all_data[0], rng, DType::f32, 1000, d);
+  constexpr std::int64_t n = 34000, d = 128;
+  constexpr std::int64_t held = (std::int64_t{1} << 22) / d;  // by caches
+  const Table rows = make(all_data[0], rng, DType::f32, n, d);
   for (const std::string set : {"avx2", "avx512"}) {
     if (std::count(instruction_sets().begin(), instruction_sets().end(), set) == 0) continue;
     KnnOptions options{.k = 10};
     options.run.instruction_set = set;
-    const Corpus large(rows.points(), {.run = options.run}), small(fewer.points(), {.run = options.run});
+    const Corpus large(rows.points(), {.run = options.run}), small(rows.points().slice(0, held), {.run = options.run}),
+        least(rows.points().slice(0, held + 1), {.run = options.run});
+    EXPECT_EQ(least.knn(rows.points().slice(0, 1), options).certificate.precisions.front(), "int8") << set;
     for (const auto& [count, first] : {std::pair{1, "int8"}, {16, "int8"}, {17, "f32"}}) {
       const Table queries = make(all_data[0], rng, DType::f32, count, d);
       const Neighbors found = large.knn(queries.points(), options);

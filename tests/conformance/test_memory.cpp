@@ -76,10 +76,13 @@ TEST(PlanOfMemory, AFewQueriesBeyondAPanelStayWithIt) {
     EXPECT_GE(plan_of(queries).query_block, queries);
     EXPECT_GT(plan_of(queries).row_splits, 1) << "threads share the rows";
   }
-  EXPECT_LE(plan_of(most + 1).query_block, most) << "a block for each thread";
-  // Of rows that no cache holds more of them do.
-  EXPECT_GE(plan_of(32, 300'000).query_block, 32);
-  EXPECT_LT(plan_of(33, 300'000).query_block, 33);
+  const auto of_a_thread = [panel](std::int64_t queries) { return ((queries + 1) / 2 + panel - 1) / panel * panel; };
+  EXPECT_EQ(plan_of(most + 1).query_block, of_a_thread(most + 1)) << "a block for each thread";
+  // Of rows that no cache holds more of them do, from 2^25 elements on.
+  constexpr std::int64_t far = (std::int64_t{1} << 25) / 128 + 1;
+  EXPECT_GE(plan_of(32, far).query_block, 32);
+  EXPECT_EQ(plan_of(32, far - 1).query_block, of_a_thread(32));
+  EXPECT_EQ(plan_of(33, far).query_block, of_a_thread(33));
 }
 
 TEST(PlanOfMemory, AllocatesNothingHoweverLargeTheShape) {

@@ -9,12 +9,13 @@ inline constexpr double clock_hz = 2.5e9;
 /// A pair of rows takes so many cycles, in each kind of tile and in the canonical kernel. int8_gain: of an instruction
 /// set, against floats.
 constexpr double int8_pair(double d, double int8_gain = 3) { return 0.4 + 0.0375 * d / int8_gain; }
-/// A byte of rows takes so many to come from memory, 10 GB a second for a core, where the caches of cores do not hold all.
-inline constexpr double read_byte = 0.25;
-inline constexpr double held_bytes = 0x1p22;
 constexpr double bit_pair(double d) { return 0.1 + 0.012 * d; }
 constexpr double float_pair(double d) { return 0.7 + 0.045 * d; }
 constexpr double canonical_pair(double d) { return 16 + 0.6 * d; }
+/// A byte of packed rows takes so many to come from memory, which gives a core 10 GB a second.
+inline constexpr double read_byte = 0.25;
+/// The caches of cores hold rows of so many bytes, an element each, from one search to the next.
+inline constexpr double held_bytes = 0x1p22;
 /// A row that a filter leaves takes so many to be ranked by itself.
 constexpr double reranked_row(double d) { return 2 * canonical_pair(d); }
 /// A row takes so many each time that rows are read to prepare them: once

@@ -48,10 +48,15 @@ constexpr std::int64_t all_projected_columns[] = {64, 128, most_projected_column
 constexpr double most_projected_int8_gain = 4;       // AMX multiplies rows in less time than what is left takes
 constexpr double least_projected_elements = 0x1p23;  // of a corpus
 constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
-constexpr std::int64_t cached_floats = std::int64_t{1} << 22;  // some 16 MiB
-constexpr double most_waiting_slowness = 4;                    // plain code waits for its own sums
-constexpr double waiting_gain = 4;                             // of bytes, where queries wait for memory
-constexpr double most_directions_share = 1.0 / 16;  // of the time of a search, that finding directions may take
+constexpr double most_waiting_slowness = 4;          // plain code waits for its own sums
+constexpr double waiting_gain = 4;                   // of bytes against floats, where queries wait for memory
+constexpr double most_directions_share = 1.0 / 16;   // of the time of a search, that finding directions may take
+
+/// It returns how much faster bytes are than floats, of the pairs of a search.
+double gain_of_bytes(const SampledSearch& search) noexcept {
+  const bool waits = search.int8_gain <= 1 && std::isinf(search.queries);
+  return waits && waits_for_memory(search.corpus(), search.slowness) ? waiting_gain : search.int8_gain;
+}
 
 /// Rows of the sample in the form that is rounded.
 struct SampledForm {
@@ -256,7 +261,7 @@ class Survey {
     each(pilot, [&](std::int64_t i, const std::vector<double>& truth) {
       const double finest = pilot.left_by_floats(i, truth, k_), ranking = costs::reranked_row(d_),
                    left = exact ? finest : pilot.left_by(i, rounded, truth, truth, k_);
-      way.cycles += cycles(costs::int8_pair(d_, waits() ? waiting_gain : search_.int8_gain), left,
+      way.cycles += cycles(costs::int8_pair(d_, gain_of_bytes(search_)), left,
                            search_.second ? ranking / refinements_a_rank : ranking) +
                     (search_.second ? finest * ranking : 0);
       way.left += left;
@@ -283,11 +288,6 @@ class Survey {
   double least_cycles(std::int64_t columns) const {
     return static_cast<double>(pilots) * n_ * pair(static_cast<double>(columns)) * search_.slowness +
            projecting(static_cast<double>(columns));
-  }
-  /// Whether bytes are for few queries alone, which wait for memory.
-  bool waits() const {
-    return search_.int8_gain <= 1 && std::isinf(search_.queries) &&
-           waits_for_memory(search_.corpus(), search_.slowness);
   }
   /// Whether a filter in these ways excludes enough.
   bool excludes(const Way& way, double pilots_taken) const {
@@ -363,13 +363,13 @@ std::int64_t pilot_bytes(std::int64_t dims) noexcept {
 }
 
 bool waits_for_memory(const Shape& corpus, double slowness) noexcept {
-  return slowness <= most_waiting_slowness && corpus.rows > cached_floats / corpus.cols;
+  return slowness <= most_waiting_slowness &&
+         static_cast<double>(corpus.rows) * static_cast<double>(corpus.cols) > costs::held_bytes;
 }
 
 bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {
   if (!transform.usable) return false;
-  if (transform.integral_step > 0 && !may_project(search))
-    return search.int8_gain > 1 || Survey(search, thread_pool).waits();
+  if (transform.integral_step > 0 && !may_project(search)) return gain_of_bytes(search) > 1;
   return look(search, transform, thread_pool).int8_pays;
 }
 
@@ -393,7 +393,7 @@ Outlook look(const SampledSearch& search, Transform& transform, ThreadPool& thre
     transform.rotation = outlook.rotated ? rotation : Rotation();
   }
   const bool pays = exact || (best.cycles < floats.cycles && survey.excludes(best, count));
-  outlook.int8_pays = pays && (search.int8_gain > 1 || survey.waits());
+  outlook.int8_pays = pays && gain_of_bytes(search) > 1;
   if (may_project(search)) {
     const double others = pays && search.int8_gain > 1 ? std::min(best.cycles, floats.cycles) : floats.cycles;
     if (const auto projected = project_if_best(search, survey, others, transform, thread_pool)) {

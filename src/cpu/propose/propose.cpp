@@ -42,8 +42,8 @@ struct Costs {
 };
 Left likely_left(double k) { return {int8_spread * 1.3 * k, 1.3 * k}; }
 
-constexpr double predicted_gain =
-    3;  // of bytes, at most: where they are multiplied sooner, what is left takes the time
+// Where bytes are multiplied in less than a third of the time of floats, what is left takes the time.
+constexpr double predicted_gain = 3;
 constexpr double queries_a_reading = 256;  // rows come from memory once for so many
 
 /// projected: columns of the filter's rows in bytes; 0: all.
@@ -59,10 +59,11 @@ Costs costs_of(const ProblemShape& problem, const InstructionSet& set, bool symm
   const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
   const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : int8_spread * floats;
   const double prepare = problem.prepared ? 0 : n * costs::reading(d);
-  // Products, or reading the rows, whichever takes longer.
+  // Products, or reading rows that are kept, whichever takes longer; in one call they have just been prepared.
   const auto filtering = [&](double pair, double columns, double element_bytes) {
     const double bytes = n * columns * element_bytes;
-    const double read = bytes > costs::held_bytes ? bytes * std::ceil(q / queries_a_reading) * costs::read_byte : 0;
+    const double read =
+        problem.prepared && bytes > costs::held_bytes ? bytes * std::ceil(q / queries_a_reading) * costs::read_byte : 0;
     return std::max(q * n * pair / (symmetric ? 2 : 1), read / set.slowness);
   };
   const double columns = projected > 0 ? static_cast<double>(projected) : d;

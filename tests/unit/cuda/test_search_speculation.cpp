@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -131,6 +132,51 @@ TEST(CudaSpeculation, AFirstPartOfTheTilesRefinesGuesses) {
   const Answer got = by_device(nodes, nodes.slice(0, 1300), ask);
   EXPECT_EQ(got.launches.reestimated, 1);
   expect_same(got.result, knn_graph(nodes, graph));
+}
+
+/// What a block of threads finds among `count` keys, of which each thread holds every so many-th.
+struct KthOf {
+  const std::uint32_t* keys;
+  std::int64_t count;
+  unsigned want;
+  std::uint32_t* of_thread;
+};
+__global__ void kth_of(KthOf k) {
+  VICINAL_SHARED(unsigned, scratch, cuda::BlockTotals::words);
+  cuda::BlockTotals totals(scratch);
+  k.of_thread[cuda::thread_index()] = cuda::block_kth_held(k.want, totals, [&](const auto& take) {
+    for (std::int64_t i = cuda::thread_index(); i < k.count; i += cuda::thread_count()) take(k.keys[i]);
+  });
+}
+
+// Of fewer keys than threads, of as many and of more; of one warp and of several; of numbers that are all alike, of both
+// signs, and of some that are not finite; from the first to one more than there are.
+TEST(CudaSpeculation, TheKthOfWhatThreadsHold) {
+  std::mt19937 random(66);
+  Device device;
+  for (const int threads : {32, 64, 512})
+    for (const std::int64_t count : {1, 31, 64, 200}) {
+      for (const std::string kind : {"any", "alike", "some infinite", "none finite"}) {
+        std::vector<std::uint32_t> keys;
+        for (std::int64_t i = 0; i < count; ++i) {
+          const float number = static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 8;
+          const bool finite = kind != "none finite" && (kind != "some infinite" || random() % 3 > 0);
+          keys.push_back(cuda::ordered_t(!finite           ? std::numeric_limits<float>::infinity()
+                                         : kind == "alike" ? 5.0F
+                                                           : number));
+        }
+        std::vector<std::uint32_t> sorted = keys, of_thread(static_cast<std::size_t>(threads));
+        sorted.push_back(cuda::ordered_t(std::numeric_limits<float>::infinity()));
+        std::sort(sorted.begin(), sorted.end());
+        for (const std::int64_t want : {std::int64_t{1}, std::int64_t{2}, count / 2, count, count + 1}) {
+          if (want < 1 || want > count + 1) continue;
+          device.launch()(1, threads, 0, kth_of, {keys.data(), count, static_cast<unsigned>(want), of_thread.data()});
+          for (const std::uint32_t found : of_thread)
+            ASSERT_EQ(cuda::t_of_ordered(found), cuda::t_of_ordered(sorted[static_cast<std::size_t>(want - 1)]))
+                << kind << ", " << threads << " threads, " << want << " of " << count;
+        }
+      }
+    }
 }
 
 TEST(CudaSpeculation, APartThatIsNoFairSampleLeavesAGuess) {

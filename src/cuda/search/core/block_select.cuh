@@ -134,7 +134,7 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
   return bin + 1 >= likely_bins ? static_cast<float>(infinite) : span.low + static_cast<float>(bin + 1) * span.width;
 }
 
-/// Keys of 32 bits in the order of floats, and back; NaN has no place here.
+/// They make keys of 32 bits in the order of floats, and back; NaN has no place here.
 __device__ __forceinline__ std::uint32_t ordered_t(float t) {
   return ordered_float<std::uint32_t>(bits_of(t), 0x7f800000u, false);
 }
@@ -176,9 +176,9 @@ class BlockTotals {
   bool second_ = false;
 };
 
-/// The want-th smallest (from 1) of the keys that the threads of a block hold, by bisection: all look at theirs again
-/// and again, which takes less time than counting them in bins where they lie in registers. +inf where fewer are
-/// less. each(take): take(key) for those of this thread.
+/// It returns the want-th smallest (from 1) of the keys that the threads of a block hold, by bisection: all look at
+/// theirs again and again, which takes less time than counting them in bins where they lie in registers. +inf where
+/// fewer are less. each(take): it calls take(key) for those of this thread.
 template <class Each>
 __device__ __forceinline__ std::uint32_t block_kth_held(unsigned want, BlockTotals& totals, const Each& each) {
   const std::uint32_t beyond = ordered_t(static_cast<float>(infinite));

@@ -64,13 +64,13 @@ inline int speculative_threads(std::int64_t groups, bool alone) {
 }
 static_assert(most_speculative_groups <= most_speculative_threads * tiles_a_thread * groups_a_tile);
 
-/// SampledKeys are what a thread makes of its tiles' sums, in shared memory, whence they are read together: code for
-/// each of them would not fit into the cache of instructions.
+/// SampledKeys are the keys that a thread makes of its tiles' sums, in a loop, by shared memory, whence registers take
+/// them together: code that made each key in its register would not fit into the cache of instructions.
 class SampledKeys {
  public:
   __device__ SampledKeys(const SpeculativeThresholds& s, uint4* keys)
       : s_(s), keys_(keys), tiles_(static_cast<int>(s.groups / groups_a_tile)) {}
-  /// take(place in the sample, position) for the tiles of this thread.
+  /// It calls take(place in the sample, position) for each of this thread's tiles.
   template <class Take>
   __device__ __forceinline__ void each_tile(const Take& take) const {
     Visits far = s_.args.visits;
@@ -79,9 +79,9 @@ class SampledKeys {
 #pragma unroll 1
     for (int t = thread_index(); t < tiles_; t += thread_count(), tile = far.after(tile)) take(t, tile);
   }
-  /// Half of a tile's, which are four.
+  /// It returns four of a tile's eight keys.
   __device__ __forceinline__ uint4& half(int t, int which) const { return keys_[which * tiles_ + t]; }
-  /// Registers take all of this thread.
+  /// It loads this thread's keys into registers.
   __device__ __forceinline__ void hold() {
     const std::uint32_t none = ordered_t(static_cast<float>(infinite));
 #pragma unroll
@@ -90,7 +90,7 @@ class SampledKeys {
       held_[i] = t < tiles_ ? half(t, i % 2) : uint4{none, none, none, none};
     }
   }
-  /// take(key) for what registers hold.
+  /// It calls take(key) for each key in registers.
   template <class Take>
   __device__ __forceinline__ void operator()(const Take& take) const {
 #pragma unroll

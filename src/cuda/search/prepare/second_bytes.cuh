@@ -6,12 +6,12 @@
 
 namespace vicinal::cuda {
 
-/// The second bytes of queries, which lie as the first ones do, and what was measured: eight lanes a query, and a block
-/// as many of a tile's as it has lanes for, since few queries have few tiles.
+/// A block rounds as many queries of a tile as it has lanes for, since few queries have few tiles.
 inline constexpr int rounded_a_block = prepare_threads / row_lanes;
 inline std::int64_t rounding_blocks(const PreparedMatrix& matrix) {
   return matrix.tiles() * (tile_rows / rounded_a_block);
 }
+/// It makes the second bytes of queries, which lie as the first ones do, and what was measured, eight lanes a query.
 template <class Columns>
 __global__ void __launch_bounds__(prepare_threads) round_again(Prepare args) {
   // Eight lanes a query: what its first byte leaves of a column is rounded.
