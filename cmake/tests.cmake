@@ -41,6 +41,7 @@ if(VICINAL_UNIT)
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_prepare.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_devices.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_fused.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_wgmma.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_speculation.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_symmetric.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_states.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_match.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.

@@ -61,6 +61,12 @@ VICINAL_HOST_DEVICE inline GroupCoeffs group_coeffs(const ThresholdCoeffsF32& co
   return {inverse, (coeffs.base + std::fabs(coeffs.base) * slack) * inverse, by_e, by_n};
 }
 
+/// The loosest of several queries: at least what int8_bound says of each of them.
+VICINAL_HOST_DEVICE inline ThresholdCoeffsF32 loosest(const ThresholdCoeffsF32& a,
+                                                      const ThresholdCoeffsF32& b) noexcept {
+  return {std::max(a.base, b.base), std::max(a.by_e, b.by_e), std::max(a.by_n, b.by_n)};
+}
+
 /// A group may have a row that stays iff the largest of their products with the query is at least this; NaN, of masked
 /// rows and what knows nothing, means none. Products are whole, so 1/16 less makes no difference but where parts of it
 /// underflow.

@@ -10,6 +10,7 @@ KeptPlan::Loan KeptPlan::plan(const Backend& backend, const ProblemShape& proble
   Asked asked{.queries = problem.queries,
               .k = options.k,
               .filter_bytes = problem.filter_bytes,
+              .symmetric = problem.symmetric,
               .distance_type = options.distance_type,
               .proof = options.proof,
               .memory = options.memory,

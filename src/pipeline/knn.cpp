@@ -214,14 +214,16 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
     return backend.search().bytes(shape, problem);
   };
   const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
-  SearchPlan fewer = plan, shorter = plan;
+  SearchPlan fewer = plan;
+  fewer.symmetric = false;  // which takes all rows at once
+  SearchPlan shorter = fewer;
   fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
   if (!problem.prepared && !plan.techniques.kd_tree)
     shorter.corpus_chunk =
         std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
   shorter.resident = shorter.corpus_chunk >= problem.corpus.rows;
   const bool queries = fewer.query_batch < plan.query_batch, rows = shorter.corpus_chunk < plan.corpus_chunk;
-  if (plan.symmetric || (!queries && !rows)) return false;
+  if (!queries && !rows) return false;
   plan = rows && (!queries || bytes(shorter) < bytes(fewer)) ? shorter : fewer;
   plan.match_bytes /= 2;
   stats.notes.push_back(cat("memory was refused on ", plan.device, ": the search goes on with ", plan.query_batch,
@@ -288,14 +290,20 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 
 namespace {
 
+/// Whether rows are searched among themselves.
+bool same_array(const Points& a, const Points& b) {
+  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype &&
+         a.row_stride == b.row_stride && a.col_stride == b.col_stride && a.byte_swapped == b.byte_swapped;
+}
+
 /// checked_knn_into is knn_into without check_search, which its callers have done.
 Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
                         const KnnOptions& options) {
   if (const std::vector<std::string> devices = several_devices(options.run.device); !devices.empty())
     return knn_on_devices(out, corpus, prepared, queries, options, devices);
   const Backend& backend = find_backend(options.run.device);
-  const ProblemShape problem =
-      knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan());
+  ProblemShape problem = knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan());
+  problem.symmetric = problem.corpus.on_device && same_array(corpus, queries);
   const KeptPlan::Loan loan = prepared.last ? prepared.last->plan(backend, problem, options)
                                             : KeptPlan::Loan(make_plan(backend, problem, options));
   const SearchPlan& plan = *loan;
@@ -307,6 +315,7 @@ Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Pr
                   .degenerate = options.degenerate,
                   .first_id = options.first_id,
                   .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
+                  .symmetric = plan.symmetric,
                   .stream = options.stream};
   spec.k = check_k(spec.filter, corpus.rows, queries.rows, options.k, options.pad);
   return search(out, spec, queries, plan, prepared.kept, options);

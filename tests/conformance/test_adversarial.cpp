@@ -259,6 +259,81 @@ TEST(CudaAdversarial, SamplesOfAnySizeHaveTheirSharedMemory) {
 }
 
 // Shapes that many blocks share, against the CPU: thresholds from a sample, several phases, slabs of columns, kept corpora, graphs.
+// Graphs of so many rows that tiles serve both of their sides, beside tiles that serve one and the CPU's lists of some
+// rows; of numbers that spread, of bytes, of rows of all lengths, of clusters, of many equal rows.
+TEST(CudaAdversarial, GraphsFromBothSidesOfTilesHaveTheirBits) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  enum class Rows { gaussian, bytes, lengths, clusters, equal, isolated };
+  const struct {
+    Rows kind;
+    std::int64_t n, d, k;
+    Metric metric;
+  } shapes[] = {{Rows::gaussian, 98304, 128, 15, Metric::euclidean},
+                {Rows::gaussian, 98305, 60, 8, Metric::sqeuclidean},
+                {Rows::gaussian, 100001, 300, 12, Metric::cosine},
+                {Rows::bytes, 120000, 128, 15, Metric::euclidean},
+                {Rows::bytes, 98560, 784, 15, Metric::sqeuclidean},
+                {Rows::lengths, 98400, 100, 10, Metric::euclidean},
+                {Rows::lengths, 98400, 130, 20, Metric::correlation},
+                {Rows::clusters, 99999, 64, 15, Metric::euclidean},
+                {Rows::clusters, 98304, 200, 30, Metric::euclidean},
+                {Rows::equal, 98304, 128, 15, Metric::euclidean},
+                {Rows::isolated, 98304, 96, 100, Metric::euclidean},
+                {Rows::gaussian, 98304, 24, 300, Metric::euclidean}};
+  for (const auto& shape : shapes) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(shape.kind)) + ": " + std::to_string(shape.n) + " x " +
+                 std::to_string(shape.d) + ", k = " + std::to_string(shape.k));
+    Rng rng(static_cast<std::uint64_t>(shape.n + shape.d));
+    std::vector<double> values(static_cast<std::size_t>(shape.n * shape.d)), centres(static_cast<std::size_t>(50 * shape.d));
+    for (double& value : centres) value = 3 * rng.gauss();
+    for (std::int64_t row = 0; row < shape.n; ++row) {
+      const double length = shape.kind == Rows::lengths    ? std::exp(2 * rng.gauss())
+                            : shape.kind == Rows::clusters ? std::exp(-6.0 * rng.uniform())
+                            : shape.kind == Rows::isolated ? (rng.between(0, 40) == 0 ? 8.0 : 0.05)
+                                                           : 1.0;
+      const auto centre = static_cast<std::size_t>(rng.between(0, 49) * shape.d);
+      const bool same = shape.kind == Rows::equal && rng.between(0, 3) != 0;
+      for (std::int64_t i = 0; i < shape.d; ++i) {
+        double& value = values[static_cast<std::size_t>(row * shape.d + i)];
+        if (shape.kind == Rows::bytes) value = static_cast<double>(rng.between(0, 255));
+        else value = same ? 1.0 : length * rng.gauss();
+        if (shape.kind == Rows::clusters) value += centres[centre + static_cast<std::size_t>(i)];
+      }
+    }
+    const Table rows(shape.kind == Rows::bytes ? DType::u8 : DType::f32, shape.n, shape.d, values);
+    vicinal::GraphOptions options;
+    options.search.k = shape.k;
+    options.search.metric = shape.metric;
+    options.search.run.device = "cuda";
+    const vicinal::Neighbors both = vicinal::knn_graph(rows.points(), options);
+    EXPECT_TRUE(vicinal::plan_graph(vicinal::Shape{shape.n, shape.d, rows.points().dtype}, options).symmetric ||
+                vicinal::plan_graph(vicinal::Shape{shape.n, shape.d, rows.points().dtype}, options).instruction_set !=
+                    "wgmma");
+    options.symmetry = false;
+    const vicinal::Neighbors one = vicinal::knn_graph(rows.points(), options);
+    const auto entries = static_cast<std::size_t>(shape.n * shape.k);
+    EXPECT_EQ(std::memcmp(both.ids(), one.ids(), entries * 8), 0);
+    EXPECT_EQ(std::memcmp(both.distances(), one.distances(), entries * vicinal::distance_size(one.type())), 0);
+    // The CPU has a row beside itself, wherever that stands in its list.
+    vicinal::KnnOptions host = options.search;
+    host.run.device = "cpu";
+    host.k = shape.k + 1;
+    const std::int64_t first = shape.n - 77;
+    const vicinal::Neighbors want = vicinal::knn(rows.points(), rows.points().slice(first, 77), host);
+    std::int64_t differ = 0;
+    for (std::int64_t query = 0; query < 77; ++query)
+      for (std::int64_t i = 0, at = 0; i < shape.k; ++i, ++at) {
+        if (want.id(query, at) == first + query) ++at;
+        differ += both.id(first + query, i) != want.id(query, at) ? 1 : 0;
+      }
+    EXPECT_EQ(differ, 0);
+    std::printf("%lld x %lld: %.1f ms from both sides, %lld redone; %.1f ms from one, %lld redone\n",
+                static_cast<long long>(shape.n), static_cast<long long>(shape.d), both.stats.seconds * 1e3,
+                static_cast<long long>(both.certificate.redone), one.stats.seconds * 1e3,
+                static_cast<long long>(one.certificate.redone));
+  }
+}
+
 TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
   if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
   const struct {

@@ -46,6 +46,14 @@ inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity,
   return std::max(batch * (more ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
 }
 
+/// In how many launches each of the two parts of a graph passes whose tiles serve both sides; and the same as above of
+/// one of them.
+inline std::int64_t symmetric_launches(std::int64_t rows) { return rows <= 1 << 17 ? 1 : 4; }
+inline std::int64_t symmetric_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
+  return std::max(batch * (capacity / (2 * symmetric_launches(batch))), 1024 * workers);
+}
+inline constexpr std::int64_t symmetric_guesses = 65536;  // queries whose thresholds are guessed at a time there
+
 /// Kernels count a launch's candidates in 32 bits: as many of them take more memory than devices have.
 inline void check_candidates(std::int64_t candidates) {
   if (candidates > std::int64_t{UINT32_MAX})
@@ -60,9 +68,18 @@ inline bool finds_groups(const Plan& plan, const ProblemShape& problem, Precisio
          tests_groups(plan.query_batch, problem.corpus.cols) && has_products(filter_sum_of(problem.metric));
 }
 
+/// How a plan's searches speculate of so many tiles. symmetric: they may serve both of their sides.
+inline Speculation planned_speculation(const SpeculationRule& rule, const Plan& plan, std::int64_t tiles,
+                                       std::int64_t dims, std::int64_t k, bool without_self, bool symmetric) {
+  const Speculation one_sided = speculation_of(rule, plan.query_batch, tiles, dims, k, without_self, slots_of(plan));
+  return symmetric ? symmetric_speculation(one_sided, rule, tiles, dims, k, k + (without_self ? 1 : 0)) : one_sided;
+}
+
 /// Queries of a speculative batch that are searched again at a time, with
 /// `slots` each in the memory of those that all had; a block at least.
 inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
+  constexpr std::int64_t most_of_graphs = 32768;  // whose batch is all rows
+  if (speculation.serves_both()) batch = std::min(batch, most_of_graphs * slots / speculation.slots);
   return std::min(
       batch, std::max<std::int64_t>(block_queries, batch * speculation.slots / slots / block_queries * block_queries));
 }
@@ -98,13 +115,15 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   Speculation speculation;
   if (guesses(precision, filter_sum_of(problem.metric)) && problem.filter_bytes == 0 &&
       at_once(plan, problem.corpus.rows, problem.prepared))
-    speculation = speculation_of(SpeculationRule(), batch, tiles, problem.corpus.cols, k, true, slots);
+    speculation = planned_speculation(SpeculationRule(), plan, tiles, problem.corpus.cols, k, true, plan.symmetric);
   const std::int64_t proved = speculation.active() ? repeated_batch(batch, slots, speculation) : batch;
   std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
                                      candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
   const bool groups = finds_groups(plan, problem, precision);
-  if (speculation.active())
+  if (speculation.serves_both())
+    candidates = std::max(candidates, symmetric_entries(batch, speculation.slots, warps));
+  else if (speculation.active())
     for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})  // a last batch is smaller
       candidates = std::max(candidates, candidate_entries(some, speculation.slots, warps, true, groups));
   std::int64_t found = candidates * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
@@ -115,7 +134,10 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
                                 std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows *
                                 static_cast<std::int64_t>(sizeof(Candidate)));
   if (speculation.active()) {
-    nearest = std::max(nearest, padded_to_blocks(batch) * speculation.sample(batch).tiles * groups_a_tile);
+    const std::int64_t guessed = speculation.serves_both() ? std::min(batch, symmetric_guesses) : batch;
+    nearest = std::max(nearest, padded_to_blocks(guessed) * speculation.sample(batch).tiles * groups_a_tile);
+    if (speculation.serves_both())  // rows in another order, and thresholds
+      total += (padded_to_blocks(rows) + tile_rows * 4) * (filter_width(precision, problem.corpus.cols) + 64) + rows * 17;
     total += batch * problem.queries.cols * static_cast<std::int64_t>(dtype_size(problem.queries.dtype)) +
              batch * 8;  // the rows of those that are searched again
   }

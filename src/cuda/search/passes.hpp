@@ -24,43 +24,66 @@ class FilterPasses {
  public:
   FilterPasses(Device& device, Precision precision, Sum sum, const FilterKernel* kernel, ThreadPool& thread_pool)
       : device_(device), precision_(precision), sum_(sum), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
-        candidates_(device), segment_counts_(device), crowded_(device) {}
+        candidates_(device), segment_counts_(device), crowded_(device), sides_(device), loosest_(device) {}
+
+  /// Whether the filter tests groups of rows, in searches where it can.
+  bool by_groups() const noexcept { return kernel_ != nullptr && kernel_->groups; }
 
   /// A sample guesses the thresholds, and a first part of the tiles guesses them again; then the other tiles.
   void speculate(const SearchArgs& args, const Speculation& speculation) {
-    Filter f{.args = args};
     const std::int64_t count = args.queries.count;
-    const SampleRank& sampled = speculation.sample(count);
-    unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
-    if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
-    sample(f, sampled.tiles);
-    const int threads = speculative_threads(f.groups, count <= device_.multiprocessors);
-    device_.launch().next(count, threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
-                          SpeculativeThresholds{.args = args,
-                                                .nearest = f.nearest,
-                                                .groups = f.groups,
-                                                .rank = static_cast<std::uint32_t>(sampled.rank),
-                                                .stride = args.visits.at(threads),
-                                                .crowded = crowded});
-    if (crowded != nullptr)
-      device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
-                       LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
-    f.first = 0;
+    guess(args, speculation, count);
+    Filter f{.args = args};
     if (speculation.reestimates(count)) {
       f.last = speculation.first_part.tiles;
       run<false>(f, true);
       ask(f);
-      const std::int64_t room = reestimate_room(args.capacity);
-      device_.launch()(
-          count, reestimate_threads(speculation.first_part.rank), room * static_cast<std::int64_t>(sizeof(float)),
-          reestimate_thresholds,
-          ReestimatedThresholds{
-              .args = args, .rank = static_cast<std::uint32_t>(speculation.first_part.rank), .room = room});
+      reestimate(args, speculation.first_part.rank, args.capacity / 2);
       f.first = f.last;
     }
     f.last = args.rows.tiles();
     run<false>(f, true);
     ask(f);
+  }
+
+  /// Thresholds from a sample of the tiles, of so many queries at a time.
+  void guess(const SearchArgs& args, const Speculation& speculation, std::int64_t at_once) {
+    const std::int64_t count = args.queries.count;
+    const SampleRank& sampled = speculation.sample(count);
+    unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
+    if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
+    // Where thresholds are guessed again, a first part alone passes by these.
+    const std::int64_t most = speculation.serves_both() ? 3 * speculation.slots : args.capacity;
+    for (std::int64_t first = 0; first < count; first += at_once) {
+      Filter f{.args = some_queries(args, first, std::min(at_once, count - first))};
+      sample(f, sampled.tiles);
+      const int threads = speculative_threads(f.groups, count <= device_.multiprocessors);
+      device_.launch().next(f.args.queries.count, threads, speculative_thresholds_memory(f.groups),
+                            speculative_thresholds,
+                            SpeculativeThresholds{.args = f.args,
+                                                  .nearest = f.nearest,
+                                                  .groups = f.groups,
+                                                  .rank = static_cast<std::uint32_t>(sampled.rank),
+                                                  .stride = args.visits.at(threads),
+                                                  .crowded = crowded,
+                                                  .most = static_cast<float>(most)});
+    }
+    if (crowded != nullptr)
+      device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
+                       LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
+  }
+
+  /// The tiles of a graph whose rows and queries are in one order, each of them for both of its sides; thresholds were
+  /// guessed, and are guessed again when the first runs have passed.
+  void speculate_both(const SearchArgs& args, const Speculation& speculation) {
+    Filter f{.args = args, .pairs = speculation.pairs};
+    f.args.visits = {.count = args.rows.tiles(), .step = 1};
+    f.sides = sides_.reserve(padded_sides(args.rows.count));
+    f.loosest = loosest_.reserve(args.rows.tiles() * pairs_a_tile);
+    const std::int64_t first = speculation.first_runs.tiles, all = speculation.pairs.runs();
+    pass_both(f, 0, first);
+    reestimate(args, speculation.first_runs.rank, args.capacity);
+    pass_both(f, first, all);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
@@ -105,14 +128,38 @@ class FilterPasses {
   }
 
  private:
+  /// Runs of pairs of blocks by the thresholds of now, in so many launches that what passes in one has room.
+  void pass_both(Filter& f, std::int64_t first, std::int64_t last) {
+    const std::int64_t at_once = divide_up(last - first, symmetric_launches(f.args.rows.count));
+    device_.launch()(padded_sides(f.args.rows.count) / sides_threads, sides_threads, 0, take_both_sides,
+                     TakeBothSides{.args = f.args, .sides = sides_.data(), .loosest = loosest_.data()});
+    for (f.first = first; f.first < last; f.first = f.last) {
+      f.last = std::min(last, f.first + at_once);
+      run<false>(f, true);
+      const std::int64_t met = std::min((f.last - f.first) * f.pairs.run * f.pairs.block_tiles * tile_rows, f.args.rows.count / 2);
+      ask(f.args, met, 2);
+    }
+  }
+  /// What the slots hold of a first part of the rows guesses thresholds again, of queries that have so many at most.
+  void reestimate(const SearchArgs& args, std::int64_t rank, std::int64_t most) {
+    const std::int64_t room = std::min(most, most_reestimated_slots);
+    device_.launch()(
+        args.queries.count, reestimate_threads(rank), room * static_cast<std::int64_t>(sizeof(float)),
+        reestimate_thresholds,
+        ReestimatedThresholds{.args = args, .rank = static_cast<std::uint32_t>(rank), .room = room});
+  }
+
   /// It asks for cancellation after the tiles that have just been launched, and waits for them where they take long.
   void ask(const Filter& f) {
     const PreparedMatrix& matrix = f.args.rows;
-    const std::int64_t queries = f.args.queries.count,
-                       rows = std::min((f.last - f.first) * tile_rows, matrix.count - f.first * tile_rows);
-    unasked_ += filtering_seconds(precision_, sum_, queries, rows, matrix.dims);
+    ask(f.args, std::min((f.last - f.first) * tile_rows, matrix.count - f.first * tile_rows), 1);
+  }
+  /// sides: that each pair of a query with one of so many rows served.
+  void ask(const SearchArgs& args, std::int64_t rows, std::uint64_t sides) {
+    const std::int64_t queries = args.queries.count;
+    unasked_ += filtering_seconds(precision_, sum_, queries, rows, args.rows.dims);
     wait_if_long();
-    thread_pool_.poll(static_cast<std::uint64_t>(queries) * static_cast<std::uint64_t>(rows));
+    thread_pool_.poll(sides * static_cast<std::uint64_t>(queries) * static_cast<std::uint64_t>(rows));
   }
   void sample(Filter& f, std::int64_t tiles) {
     f.last = tiles;
@@ -137,7 +184,10 @@ class FilterPasses {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
     const FilterBlock block = kernel_->block(f.args, sampling);
     f.blocks = divide_up(f.args.queries.count, block.queries);
-    const Units units = f.everything ? small_units(tiles, f.blocks, workers) : even_units(tiles, f.blocks, workers);
+    if (f.serves_both()) f.blocks_a_pair = static_cast<unsigned>(f.pairs.block_tiles * tile_rows / block.queries);
+    const Units units = f.serves_both()  ? Units{.tiles = 1, .parts = tiles}  // runs, a unit each
+                        : f.everything ? small_units(tiles, f.blocks, workers)
+                                       : even_units(tiles, f.blocks, workers);
     f.part = units.tiles;
     f.parts = units.parts;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
@@ -147,9 +197,10 @@ class FilterPasses {
       const bool groups = kernel_->form(f.args) == CandidateForm::groups;
       const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
-      f.room =
-          std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups) / segments,
-                   f.everything ? most : 0);
+      const std::int64_t entries =
+          f.serves_both() ? symmetric_entries(f.args.queries.count, f.args.capacity, segments)
+                               : candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups);
+      f.room = std::max(entries / segments, f.everything ? most : 0);
       check_candidates(f.room * segments);
       std::byte* const room = candidates_.reserve(
           f.room * segments * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate)));
@@ -168,7 +219,9 @@ class FilterPasses {
                             .used = f.used,
                             .room = f.room,
                             .workers = segments,
-                            .always = static_cast<int>(kernel_->largest_threshold(f.args.rows.width <= 128))});
+                            .always = static_cast<int>(kernel_->largest_threshold(f.args.rows.width <= 128)),
+                            .sides = f.sides,
+                            .pairs = f.pairs});
   }
 
   Device& device_;
@@ -180,6 +233,9 @@ class FilterPasses {
   DeviceBuffer<std::byte, Device> candidates_;  // or groups
   DeviceBuffer<std::uint32_t, Device> segment_counts_;
   DeviceBuffer<unsigned, Device> crowded_;
+  // Of a graph whose tiles serve both sides.
+  DeviceBuffer<BothSides, Device> sides_;
+  DeviceBuffer<GroupCoeffs, Device> loosest_;
   double unasked_ = 0;  // seconds of launches since the host waited
 };
 

@@ -65,6 +65,20 @@ inline std::int64_t arriving_rows(const ProblemShape& problem) {
   return rows >= 64 * problem.k && rows >= least_filtered_rows ? rows : 0;
 }
 
+inline constexpr std::int64_t least_symmetric_rows = 3 << 15;  // of fewer, what passes by both sides takes longer
+/// Whether tiles of a graph may serve both of their sides: of rows that all may answer, by the filter that tests groups
+/// of them, where thresholds are guessed.
+inline bool proposes_symmetric(const ProblemShape& problem, const Execution& run, Precision first) {
+  const std::int64_t rows = problem.corpus.rows, cols = problem.corpus.cols, tiles = divide_up(rows, tile_rows);
+  if (!problem.symmetric || problem.range || problem.filter_bytes > 0 || run.instruction_set != "wgmma" ||
+      rows < least_symmetric_rows || !serves_both_sides(first, filter_sum_of(problem.metric), cols))
+    return false;
+  const SpeculationRule rule;
+  return symmetric_speculation(speculation_of(rule, rows, tiles, cols, problem.k, true, 4096), rule, tiles, cols,
+                               problem.k, problem.k + 1)
+      .serves_both();
+}
+
 /// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty
 /// where it has. A note says why the search does not begin with the precision that it should.
 template <class Refusal>
@@ -81,6 +95,8 @@ Proposal propose(const std::string& device, std::int64_t ready_bytes, const Prob
     if (!why.empty() && precision == wanted.front()) proposal.notes.push_back(std::move(why));
   }
   proposal.set_slots(problem, !proposal.cascade.empty());
+  if (!proposal.cascade.empty() && proposes_symmetric(problem, run, precision_of(proposal.cascade.front())))
+    proposal.symmetric_tiles = 1;
   proposal.cascade.push_back(precision_name(Precision::canonical));
   return proposal;
 }

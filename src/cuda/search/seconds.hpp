@@ -93,6 +93,9 @@ struct H200Rates {
   /// A slab of tiles of more, of which steps of 32 columns beyond the last are left out.
   double grouped_slab_s = 4.8e-9;
 
+  /// What tiles take that serve both of their sides, of what all take that serve one; 2026-11-28, knn_cuda.csv.
+  double symmetric_share = 0.6;
+
   /// A call of a few queries of a kept corpus (fused/search.cuh).
   double fused_call_s = 4.6e-5;
   /// A pair of it, beside reading the corpus.
@@ -209,7 +212,8 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.prepared)
     seconds += rates.prepare_s + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
   const Sum sum = filter_sum_of(problem.metric);
-  seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols,
+  seconds += (plan.symmetric ? rates.symmetric_share : 1.0) *
+             filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols,
                                !problem.range && problem.filter_bytes == 0);
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
   return seconds + ranking_seconds(plan, problem, precision);

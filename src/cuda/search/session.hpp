@@ -40,7 +40,7 @@ class CudaSession final : public Session {
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), longest_(spec.k), centre_(device), rows_(device), queries_(device),
-        query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
+        both_(device), moved_keys_(device), moved_bases_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
         output_(device, thread_pool), chosen_(device), missed_rows_(device), choice_(device, spec),
         model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
         exhaustive_(device),
@@ -63,8 +63,10 @@ class CudaSession final : public Session {
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, plan.query_batch, divide_up(corpus.rows, tile_rows),
-                                    corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
+      speculation_ = planned_speculation(device.speculation, plan, divide_up(corpus.rows, tile_rows), corpus.cols,
+                                         spec.k, choice_.choice().without_self,
+                                         plan.symmetric && serves_both_sides(precision, model_.sum, corpus.cols) &&
+                                             passes_.by_groups());
   }
 
   /// The corpus prepared once.
@@ -117,6 +119,7 @@ class CudaSession final : public Session {
     if (!filters_) exhaustive_.search(args(), wide_, checked_later(), seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
+    else if (speculates_ && speculation_.serves_both()) speculate_both();
     else if (speculates_) passes_.speculate(args(), speculation_);
     else passes_.prove(args(), seen_rows_ == 0, [&] { rerank_candidates(false); });
     seen_rows_ += rows().matrix.count;
@@ -155,9 +158,25 @@ class CudaSession final : public Session {
   }
 
  private:
+  /// Of a graph whose tiles serve both of their sides: thresholds are guessed of the rows as they are prepared, and then
+  /// rows and queries are prepared again, in one order that these thresholds have a part in.
+  void speculate_both() {
+    passes_.guess(args(), speculation_, symmetric_guesses);
+    const std::int64_t count = queries_.matrix.count, blocks = divide_up(count, 256);
+    MovedThresholds moved{.args = args(), .keys = moved_keys_.reserve(count), .bases = moved_bases_.reserve(count)};
+    device_.launch()(blocks, 256, 0, leave_thresholds, moved);
+    preparer_->make_both(rows().matrix, moved.bases, model_, transform_, both_, queries_);
+    in_one_order_ = true;
+    moved.args = args();
+    device_.launch()(blocks, 256, 0, start_states, StartStates{.queries = queries_.matrix, .states = states_.data()});
+    device_.launch()(blocks, 256, 0, take_thresholds, moved);
+    passes_.speculate_both(args(), speculation_);
+  }
+
   /// rows: of the caller's queries, which `points` holds densely.
   void start_batch(const QueryRows& rows, const Points& points) {
     numbers_ = rows;
+    in_one_order_ = false;
     const auto count = static_cast<std::int64_t>(rows.size());
     states_.reserve(padded_to_blocks(count));
     best_.reserve(count * spec_.k * word_size(wide_));
@@ -174,7 +193,9 @@ class CudaSession final : public Session {
 
   /// A precision in whose form rows are not kept packs its own from those that are.
   bool own_rows() const noexcept { return kept_ && !filter_precision(precision_).prepared; }
-  const PreparedMatrixBuffers<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->buffers : rows_; }
+  const PreparedMatrixBuffers<Device>& rows() const noexcept {
+    return in_one_order_ ? both_ : kept_ && !own_rows() ? kept_->buffers : rows_;
+  }
 
   void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
     preparer_->make(buffers, {.points = points,
@@ -321,6 +342,11 @@ class CudaSession final : public Session {
   DeviceTransform transform_;
   DeviceBuffer<float, Device> centre_;
   PreparedMatrixBuffers<Device> rows_, queries_;
+  // Of a graph whose tiles serve both sides: the rows in the order of their queries, and thresholds by row.
+  PreparedMatrixBuffers<Device> both_;
+  DeviceBuffer<double, Device> moved_keys_;
+  DeviceBuffer<float, Device> moved_bases_;
+  bool in_one_order_ = false;
   std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host
   DeviceBuffer<std::int64_t, Device> query_rows_;
   DeviceBuffer<QueryState, Device> states_;

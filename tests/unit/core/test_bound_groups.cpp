@@ -157,6 +157,32 @@ TEST(Bound, ThresholdsOfGroupsAtTheEnds) {
   EXPECT_LT(group_threshold(group_coeffs({10, 1, 0}, 1), group_norms({-0x1p126F, {0, 0}}, 1e10)), -most);
 }
 
+TEST(Bound, TheLoosestOfSeveralQueriesKeepsWhatEachKeeps) {
+  Random random(44);
+  for (int i = 0; i < 20000; ++i) {
+    const auto inverse = static_cast<float>(random.magnitude(3, 12));
+    RowGroup alone;
+    take_row(alone, static_cast<float>(random.between(-4, 4)),
+             {i % 5 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)});
+    const GroupNorms row = group_norms(alone, random.magnitude(3, 12));
+    std::vector<ThresholdCoeffsF32> queries;
+    for (int q = 0; q < 8; ++q)
+      queries.push_back({static_cast<float>(random.between(-4, 4)), static_cast<float>(random.magnitude(-6, 3)),
+                         static_cast<float>(random.magnitude(-12, 1))});
+    if (i % 4 == 1) queries[5] = {-infinity, 0, 0};  // given up
+    if (i % 4 == 2) queries[3].base = infinity;      // knows nothing
+    if (i % 4 == 3) std::fill(queries.begin(), queries.end(), ThresholdCoeffsF32(queries[0]));
+    ThresholdCoeffsF32 all = queries[0];
+    for (const ThresholdCoeffsF32& query : queries) all = loosest(all, query);
+    const float threshold = group_threshold(group_coeffs(all, inverse), row);
+    for (const ThresholdCoeffsF32& query : queries)
+      ASSERT_LE(threshold, group_threshold(group_coeffs(query, inverse), row));
+    if (i % 4 == 3) {
+      ASSERT_EQ(threshold, group_threshold(group_coeffs(queries[0], inverse), row));
+    }
+  }
+}
+
 TEST(Bound, DistancesOfProductsAreNeverTooFar) {
   Random random(44);
   for (int i = 0; i < 100000; ++i) {

@@ -19,6 +19,7 @@ using namespace vicinal;
 struct Launches {
   std::int64_t guessed = 0, reestimated = 0, proved = 0,
                gathered = 0;  // thresholds of a sample or of a first part, and rows of queries that were searched again
+  std::int64_t symmetric = 0;  // filters whose tiles serve both sides
   std::int64_t slabs = 0, two_bytes = 0;  // filters of rows of several slabs, and refinements of what they left
 };
 
@@ -37,7 +38,10 @@ struct Device : emulated::Device {
       if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
       if constexpr (std::is_same_v<Args, cuda::Filter>)
         device->seen.slabs +=
-            kernel == cuda::filter_int8_wgmma_slabs<1> || kernel == cuda::filter_int8_wgmma_slabs<3> ? 1 : 0;
+            kernel == cuda::filter_int8_wgmma_slabs<1, false> || kernel == cuda::filter_int8_wgmma_slabs<3, false>
+                ? 1
+                : 0;
+      if constexpr (std::is_same_v<Args, cuda::Filter>) device->seen.symmetric += args.serves_both() ? 1 : 0;
       if constexpr (std::is_same_v<Args, cuda::SearchArgs>)
         device->seen.two_bytes += kernel == cuda::refine_candidates ? 1 : 0;
       std::type_identity_t<Args> given = args;
@@ -108,6 +112,7 @@ struct Ask {
   cuda::SpeculationRule speculation = {.any_k_queries = 0};
   bool unchecked = false;
   int multiprocessors = 3;
+  bool symmetric = false;  // of a graph tiles serve both of their sides
 };
 
 struct Answer {
@@ -145,7 +150,8 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
                   .degenerate = options.degenerate,
                   .k = std::min(options.k, corpus.rows),
                   .first_id = options.first_id,
-                  .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
+                  .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph),
+                  .symmetric = ask.symmetric};
   if (spec.filter.uniform() && queries.rows > 0) spec.k = std::min(spec.k, spec.filter.count(0));
   Answer answer;
   answer.result = Neighbors(queries.rows, options.k, spec.type, options.pad);
@@ -156,6 +162,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   plan.corpus_chunk = std::min(ask.chunk, corpus.rows);
   plan.distance_type = spec.type;
   plan.threads = 1;
+  plan.symmetric = ask.symmetric;
   const ProblemShape problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype},
                              .queries = {queries.rows, queries.cols, queries.dtype},
                              .metric = options.metric,

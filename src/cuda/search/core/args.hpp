@@ -72,4 +72,20 @@ struct SearchArgs {
   }
 };
 
+/// The search of some of its queries, from a position on, which begins a block: what is by row stays whole.
+inline SearchArgs some_queries(SearchArgs args, std::int64_t first, std::int64_t count) {
+  PreparedMatrix& queries = args.queries;
+  queries.count = count;
+  queries.order += first;
+  queries.bytes += first * queries.width;
+  queries.tile_metadata += first / tile_rows;
+  queries.quantized += first;
+  if (queries.second_bytes != nullptr) queries.second_bytes += first * queries.width;
+  if (queries.two_bytes != nullptr) queries.two_bytes += first;
+  args.states += first;
+  args.slots += first * args.capacity;
+  args.counts += first;
+  return args;
+}
+
 }  // namespace vicinal::cuda

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <numeric>
 
 #include "backend/search.hpp"
 #include "core/divide.hpp"
@@ -73,6 +74,10 @@ constexpr bool keeps_values(Metric metric, DType rows, DType queries, std::int64
 }
 
 inline std::int64_t padded_to_blocks(std::int64_t count) { return rounded_up(count, block_queries); }
+/// To the end of blocks of both sizes.
+inline std::int64_t padded_sides(std::int64_t count) {
+  return rounded_up(count, std::lcm(std::int64_t{block_queries}, std::int64_t{slab_queries}));
+}
 
 /// Bytes of rows that come from the host.
 inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {

@@ -1,15 +1,18 @@
 // Tiles of rows and blocks of queries: how many there are of each, which rows of a tile are a group, what its rows have
 // in common, and in which order tiles are visited.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "core/bound.hpp"
 #include "core/bound_groups.hpp"
+#include "core/visit_order.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
 inline constexpr int block_queries = 256;  // of a block of the filter
+inline constexpr int slab_queries = 192;   // the same, of rows of several slabs whose groups are tested
 inline constexpr int groups_a_tile = 8;    // groups of 16 rows, whose nearest ones give a first threshold
 
 /// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no
@@ -61,5 +64,9 @@ struct Visits {
     return position + step < count ? position + step : position + step - count;
   }
 };
+inline Visits visits_of(std::int64_t count) {
+  const VisitOrder order(std::max<std::int64_t>(count, 1));
+  return {std::max<std::int64_t>(count, 1), order.at(1)};
+}
 
 }  // namespace vicinal::cuda

@@ -5,10 +5,17 @@
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/core/row_choice.cuh"
 #include "cuda/search/filter/kernel.hpp"
+#include "cuda/search/filter/units.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int filter_threads = 512, filter_warps = filter_threads / 32;  // of a block of the kernels by mma
+
+/// A row of a graph whose tiles serve both of their sides: as a query, and as a row.
+struct BothSides {
+  GroupCoeffs coeffs;
+  GroupNorms norms;
+};
 
 struct Filter {
   SearchArgs args;
@@ -23,6 +30,14 @@ struct Filter {
   int* nearest = nullptr;   // sampling: of each query and group of rows, its largest sum
   std::int64_t groups = 0;  // groups_a_tile of each visit, in any order
   bool sampling = false;
+  // Where tiles serve both of their sides, `first` and `last` are visits of runs of distances between blocks of `pairs`,
+  // of which each has so many blocks of queries.
+  BlockPairs pairs = {};
+  unsigned blocks_a_pair = 1;
+  const BothSides* sides = nullptr;      // of rows, to the end of the last block
+  const GroupCoeffs* loosest = nullptr;  // of the rows of pairs of groups as queries
+
+  VICINAL_HOST_DEVICE bool serves_both() const { return sides != nullptr; }
 };
 
 /// A bias for a row, and a threshold for a query, against a tile: `inverse` is 1 /

@@ -19,9 +19,10 @@ class FilterTest {
  public:
   static constexpr int tiles = 2, rows = tiles * tile_rows;
 
-  /// visits: of tiles, a multiple of 2, half of them a unit.
-  FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits)
+  /// visits: of tiles, a multiple of 2, half of them a unit. symmetric: tiles serve both of their sides.
+  FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits, bool symmetric = false)
       : width_(width), queries_(queries), padded_(padded_to_blocks(queries)), kernel_(kernel), visits_(visits),
+        symmetric_(symmetric),
         room_(static_cast<std::uint32_t>(2 * 2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
         query_bytes_(static_cast<std::size_t>(padded_ * width)), products_(static_cast<std::size_t>(rows * queries)),
         query_metadata_(static_cast<std::size_t>(padded_ / tile_rows)), states_(static_cast<std::size_t>(padded_)) {
@@ -69,7 +70,24 @@ class FilterTest {
       states_[query].coeffs.base = query % 4 == 0   ? infinite
                                    : query % 4 == 1 ? -infinite
                                                     : static_cast<double>(static_cast<int>(random() % 200001) - 100000);
+    // Queries as rows, and the loosest of the rows as queries, any: those of one pair want nothing, of one everything.
+    if (!symmetric) return;
+    const auto any = [&] { return static_cast<float>(static_cast<int>(random() % 200001) - 100000); };
+    for (std::int64_t i = 0; i < padded_sides(queries); ++i) {
+      RowGroup row;
+      if (i < queries && i % 7 != 3) take_row(row, any(), {});
+      const ThresholdCoeffsF32 line = i < queries ? line_of(i) : ThresholdCoeffsF32{-static_cast<float>(infinite), 0, 0};
+      sides_.push_back({group_coeffs(line, 1), group_norms(row, 1)});
+    }
+    for (int pair = 0; pair < tiles * pairs_a_tile; ++pair)
+      loosest_.push_back(group_coeffs({pair == 2   ? -static_cast<float>(infinite)
+                                       : pair == 5 ? static_cast<float>(infinite)
+                                                   : any() - 100000,
+                                       0, 0},
+                                      1));
   }
+  /// Groups that a warp's segment has room for, less than all of them.
+  void set_room(std::uint32_t room) { room_ = room; }
 
   /// What the kernels of a device make of it, with thresholds and as a sample.
   template <class Device>
@@ -82,6 +100,8 @@ class FilterTest {
     DeviceBuffer<std::uint32_t, Device> used(device);
     DeviceBuffer<int, Device> nearest(device);
     DeviceBuffer<Slot, Device> slots(device);
+    DeviceBuffer<BothSides, Device> sides(device);
+    DeviceBuffer<GroupCoeffs, Device> loosest(device);
     const auto in = [&](auto& array, const auto* from, std::int64_t count) {
       device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
@@ -117,14 +137,23 @@ class FilterTest {
       f.blocks = divide_up(queries_, together);
       launch_filter<sampling>(device, kernel_, Precision::int8, f, 1);
     };
-    launch(std::false_type());
     f.nearest = nearest.reserve(padded_ * f.groups);
     launch(std::true_type());
+    if (symmetric_) {
+      f.pairs = block_pairs(tiles, kernel_.block(f.args, false).queries, 1);
+      f.blocks_a_pair = static_cast<unsigned>(f.pairs.block_tiles * tile_rows / kernel_.block(f.args, false).queries);
+      f.parts = visits_ / tiles;  // each of both tiles
+      f.args.visits = {tiles, 1};
+      f.sides = in(sides, sides_.data(), std::ssize(sides_));
+      f.loosest = in(loosest, loosest_.data(), std::ssize(loosest_));
+    }
+    launch(std::false_type());
     candidates_.resize(static_cast<std::size_t>(workers * room_));
     groups_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
     nearest_.resize(static_cast<std::size_t>(queries_ * f.groups));
     device.out(used_.data(), f.used, workers * 4);
+    device.out(states_.data(), f.args.states, padded_ * static_cast<std::int64_t>(sizeof(QueryState)));
     device.wait();
     for (std::int64_t worker = 0; worker < workers; ++worker) {
       const std::int64_t at = worker * room_, used = std::min(used_[static_cast<std::size_t>(worker)], room_);
@@ -140,7 +169,49 @@ class FilterTest {
   /// Whether each pair that passes is a candidate with its sum, or of a group, at every visit of its tile, and nothing
   /// else, or nothing that its group does not let through; and whether each group's largest sum was.
   bool judge() const {
-    std::vector<int> times(products_.size());
+    std::vector<int> times;
+    if (!count_candidates(times)) return false;
+    for (std::int64_t query = 0; query < queries_; ++query)
+      for (std::int64_t row = 0; row < rows; ++row)
+        if (times[static_cast<std::size_t>(query * rows + row)] != (is_candidate(query, row) ? visits_ / tiles : 0))
+          return false;
+    for (std::int64_t query = 0; query < queries_; ++query)
+      for (std::int64_t visit = 0; visit < visits_; ++visit)
+        for (int group = 0; group < groups_a_tile; ++group)
+          if (nearest_[static_cast<std::size_t>((query * visits_ + visit) * groups_a_tile + group)] !=
+              largest_of(query, visit % tiles, group))
+            return false;
+    return true;
+  }
+  /// How many candidates found no room; -1 where one is not known to be lost, to its query and, where tiles serve both
+  /// sides, to its row.
+  std::int64_t lost() const {
+    std::vector<int> times;
+    if (!count_candidates(times)) return -1;
+    std::int64_t lost = 0;
+    for (std::int64_t query = 0; query < queries_; ++query)
+      for (std::int64_t row = 0; row < rows; ++row) {
+        if (!is_candidate(query, row) || times[static_cast<std::size_t>(query * rows + row)] == visits_ / tiles)
+          continue;
+        const bool known = states_[static_cast<std::size_t>(query)].given_up &&
+                           (!symmetric_ || row >= queries_ || states_[static_cast<std::size_t>(row)].given_up);
+        if (!known) return -1;
+        ++lost;
+      }
+    return lost;
+  }
+
+  /// Whether the kernel that ran tests groups of rows.
+  bool by_groups() const { return form_ != CandidateForm::sums; }
+  std::vector<Candidate>& candidates() { return candidates_; }
+  std::vector<GroupCandidate>& groups() { return groups_; }
+  std::vector<std::uint32_t>& used() { return used_; }
+  std::vector<int>& nearest() { return nearest_; }
+
+ private:
+  /// How often each pair is a candidate; false where one is none, or knows what is wrong.
+  bool count_candidates(std::vector<int>& times) const {
+    times.assign(products_.size(), 0);
     for (std::size_t worker = 0; worker < used_.size(); ++worker) {
       if (used_[worker] > room_) return false;
       for (std::uint32_t i = 0; i < used_[worker]; ++i) {
@@ -155,27 +226,8 @@ class FilterTest {
         ++times[one.query * rows + one.position];
       }
     }
-    for (std::int64_t query = 0; query < queries_; ++query)
-      for (std::int64_t row = 0; row < rows; ++row)
-        if (times[static_cast<std::size_t>(query * rows + row)] != (is_candidate(query, row) ? visits_ / tiles : 0))
-          return false;
-    for (std::int64_t query = 0; query < queries_; ++query)
-      for (std::int64_t visit = 0; visit < visits_; ++visit)
-        for (int group = 0; group < groups_a_tile; ++group)
-          if (nearest_[static_cast<std::size_t>((query * visits_ + visit) * groups_a_tile + group)] !=
-              largest_of(query, visit % tiles, group))
-            return false;
     return true;
   }
-
-  /// Whether the kernel that ran tests groups of rows.
-  bool by_groups() const { return form_ != CandidateForm::sums; }
-  std::vector<Candidate>& candidates() { return candidates_; }
-  std::vector<GroupCandidate>& groups() { return groups_; }
-  std::vector<std::uint32_t>& used() { return used_; }
-  std::vector<int>& nearest() { return nearest_; }
-
- private:
   std::int64_t position_of(std::int64_t line, std::int64_t col) const {
     const std::int64_t slab = width_ == 64 ? 64 : 128, in_tile = line % tile_rows, in_slab = col % slab;
     return line / tile_rows * tile_rows * width_ + col / slab * slab * tile_rows + in_tile * slab +
@@ -194,7 +246,7 @@ class FilterTest {
     return by_groups() ? product(query, row) : sum(query, row) | lost_bits();
   }
   bool passes(std::int64_t query, std::int64_t row) const {
-    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
+    const ThresholdCoeffsF32 line = line_of(query);
     if (!(line.base > -static_cast<float>(infinite))) return false;
     const int threshold = quick_threshold(line, 0, 0, 1, most());
     return (sum(query, row) & ~lost_bits()) >= (threshold & ~lost_bits());
@@ -207,8 +259,14 @@ class FilterTest {
   /// What a query's threshold is against the pair of groups that a row is of.
   float threshold_of_group(std::int64_t query, std::int64_t row) const {
     const GroupNorms& pair = row_metadata_[row / tile_rows].pairs[pair_of_row(static_cast<int>(row % tile_rows))];
-    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
-    return group_threshold(group_coeffs(line, 1), pair);
+    const float own = group_threshold(group_coeffs(line_of(query), 1), pair);
+    if (!symmetric_) return own;
+    const std::int64_t which = row / tile_rows * pairs_a_tile + pair_of_row(static_cast<int>(row % tile_rows));
+    return std::fmin(own, group_threshold(loosest_[static_cast<std::size_t>(which)],
+                                          sides_[static_cast<std::size_t>(query)].norms));
+  }
+  ThresholdCoeffsF32 line_of(std::int64_t query) const {
+    return threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
   }
   /// Counts a group's rows that pass; false where it is none, or knows
   /// of a row what is wrong: 16 bits of each product, and the largest.
@@ -249,6 +307,7 @@ class FilterTest {
   std::int64_t width_, queries_, padded_;
   const FilterKernel& kernel_;
   int visits_;
+  bool symmetric_;
   CandidateForm form_ = CandidateForm::sums;
   // Room for what a warp finds: all of its pairs, 16 queries x 128 rows or 32 x 64 of each visit, of two blocks at
   // most.
@@ -258,6 +317,8 @@ class FilterTest {
   TileMetadata row_metadata_[tiles];
   std::vector<TileMetadata> query_metadata_;
   std::vector<QueryState> states_;
+  std::vector<BothSides> sides_;  // of queries, as the next where tiles serve both sides
+  std::vector<GroupCoeffs> loosest_;
   std::vector<Candidate> candidates_;
   std::vector<GroupCandidate> groups_;
   std::vector<std::uint32_t> used_;
@@ -278,6 +339,10 @@ bool test_filter(Device& device, const FilterKernel& kernel, int visits = 14) {
     FilterTest test(width, queries, kernel, visits);
     test.run(device);
     if (!test.judge()) return false;
+    if (!kernel.groups || !tests_groups(queries, width) || (width <= 128 && queries < block_queries)) continue;
+    FilterTest symmetric(width, queries, kernel, visits, true);
+    symmetric.run(device);
+    if (!symmetric.judge()) return false;
   }
   return true;
 }

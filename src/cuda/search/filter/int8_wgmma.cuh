@@ -338,6 +338,19 @@ inline bool wgmma_by_groups(const SearchArgs& args) {
 }
 inline bool wgmma_by_groups_of_slabs(const SearchArgs& args) { return args.rows.width > 128 && wgmma_by_groups(args); }
 
+/// The kernel of groups for a launch. shares: its queries leave two warpgroups without any.
+template <int slab>
+inline auto groups_kernel(const Filter& f, bool shares) {
+  return f.serves_both() ? filter_int8_wgmma_groups<slab, GroupTurns::symmetric>
+         : shares        ? filter_int8_wgmma_groups<slab, GroupTurns::shared>
+                              : filter_int8_wgmma_groups<slab, GroupTurns::all>;
+}
+
+template <int held>
+inline auto slabs_kernel(const Filter& f) {
+  return f.serves_both() ? filter_int8_wgmma_slabs<held, true> : filter_int8_wgmma_slabs<held, false>;
+}
+
 /// The row of this kernel in table.hpp.
 struct Int8Wgmma {
   static constexpr FilterKernel facts{
@@ -353,10 +366,11 @@ struct Int8Wgmma {
             const std::int64_t width = packed_width(dims);
             const std::int64_t all = wgmma_memory(width == 64 ? 64 : 128, width > 128).all;
             if (width <= 128) return std::max(all, group_memory(width == 64 ? 64 : 128).all);
-            return width <= most_grouped_width ? std::max(all, slab_memory(slabs_of(width)).all) : all;
+            return width <= most_grouped_width ? std::max(all, slab_memory(slabs_of(width), true).all) : all;
           },
       .largest_threshold = wgmma_threshold,
       .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; },
+      .groups = true,
       .form =
           [](const SearchArgs& args) { return wgmma_by_groups(args) ? CandidateForm::groups : CandidateForm::sums; },
       .block_of =
@@ -379,15 +393,13 @@ struct Int8Wgmma {
     const std::int64_t width = f.args.rows.width;
     if (!sampling && wgmma_by_groups_of_slabs(f.args))
       return device.launch().next(
-          grid, slab_threads, slab_memory(slabs_of(width)).all,
-          held_slabs(slabs_of(width)) == 1 ? filter_int8_wgmma_slabs<1> : filter_int8_wgmma_slabs<3>, f);
+          grid, slab_threads, slab_memory(slabs_of(width), f.serves_both()).all,
+          held_slabs(slabs_of(width)) == 1 ? slabs_kernel<1>(f) : slabs_kernel<3>(f), f);
     const bool shares = f.args.queries.count <= tile_rows;
     if (!sampling && wgmma_by_groups(f.args))
       return device.launch().next(
           grid, facts.threads, group_memory(width == 64 ? 64 : 128).all,
-          width == 64 ? (shares ? filter_int8_wgmma_groups<64, true> : filter_int8_wgmma_groups<64, false>)
-                      : (shares ? filter_int8_wgmma_groups<128, true> : filter_int8_wgmma_groups<128, false>),
-          f);
+          width == 64 ? groups_kernel<64>(f, shares) : groups_kernel<128>(f, shares), f);
     const auto kernel =
         width > 128 ? filter_int8_wgmma<128, true, sampling, false>
         : width == 64

@@ -9,6 +9,10 @@
 // takes them from the terms. Where two of the consumers would have no queries (`shares`), every other tile is theirs
 // with the queries of the first two: then tiles come as fast as memory brings them.
 //
+// Of a graph a tile may serve both of its sides (GroupTurns::symmetric): its products are those of its rows as queries,
+// too. A group is then a candidate where a row is near enough for the query, or the query for one of the rows, by what
+// the loosest of these excludes; scatter_candidates looks at each pair from both sides.
+//
 // Tensor cores keep the register files so busy that each instruction beside them costs their time (docs/lab/0042): what
 // the thread that copies can say, it says, and nothing is spilled.
 #pragma once
@@ -19,23 +23,30 @@ namespace vicinal::cuda {
 
 inline constexpr int group_consumers = wgmma_warps;  // warps
 
-/// What comes with the rows of a stage: what is known of the tile's pairs of groups, and which tile it is.
+/// Whose turn a tile is: that of all warpgroups, or of two, with the queries that the others share with them; or of all,
+/// and it serves both of its sides.
+enum class GroupTurns { all, shared, symmetric };
+
+/// What comes with the rows of a stage: what is known of the tile's pairs of groups, and which tile it is. loosest: of
+/// the rows as queries, where the tile serves both sides.
 struct alignas(16) StagePairs {
   GroupNorms pairs[pairs_a_tile];
+  GroupCoeffs loosest[pairs_a_tile];
   std::uint32_t tile;
 };
 
 /// Where each part of a block's shared memory begins, in bytes.
 struct GroupMemory {
   int stages;
-  std::int64_t pairs, coeffs, barriers, all;
+  std::int64_t pairs, coeffs, norms, barriers, all;
 };
 VICINAL_HOST_DEVICE inline constexpr GroupMemory group_memory(int slab) {
   GroupMemory m{};
   m.stages = 6;
   m.pairs = static_cast<std::int64_t>(m.stages) * tile_rows * slab;
   m.coeffs = m.pairs + m.stages * static_cast<std::int64_t>(sizeof(StagePairs));
-  m.barriers = m.coeffs + block_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs));
+  m.norms = m.coeffs + block_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs));
+  m.barriers = m.norms + block_queries * static_cast<std::int64_t>(sizeof(GroupNorms));
   m.all = m.barriers + 2 * m.stages * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
@@ -51,11 +62,13 @@ struct GroupBlock {
   unsigned at;
   StagePairs* pairs;    // of stages
   GroupCoeffs* coeffs;  // of queries
+  GroupNorms* norms;    // of queries as rows, where tiles serve both sides
   Barrier full, empty;
 
   __device__ __forceinline__ explicit GroupBlock(unsigned char* base)
       : at(of_warp(shared_address(base))), pairs(reinterpret_cast<StagePairs*>(base + memory.pairs)),
-        coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
+        coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)),
+        norms(reinterpret_cast<GroupNorms*>(base + memory.norms)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[stages]) {}
   /// testers: warps that test a tile.
   __device__ __forceinline__ void init_barriers(int testers) const {
@@ -91,6 +104,15 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
   __syncwarp();
 }
 
+/// The 16 queries of a warp from both sides, to shared memory, where `coeffs` and `norms` are of the first.
+__device__ __forceinline__ void load_both_sides(const BothSides* sides, GroupCoeffs* coeffs, GroupNorms* norms) {
+  __syncwarp();
+  const int which = lane_index() % 16;
+  if (lane_index() < 16) coeffs[which] = sides[which].coeffs;
+  else norms[which] = sides[which].norms;
+  __syncwarp();
+}
+
 /// The least whole number that reaches a threshold, for sums below 2^24 in size.
 __device__ __forceinline__ int whole_threshold(float threshold) {
   return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
@@ -105,15 +127,23 @@ __device__ __forceinline__ int largest_of_16(const int (&sums)[count], int first
   return most;
 }
 
-/// The coefficients of a thread's two queries, which are 8 apart.
-struct TwoCoeffs {
-  GroupCoeffs of[2];
-  TwoCoeffs() = default;
+/// What is known of a thread's two queries, which are 8 apart.
+template <class Facts>
+struct OfTwo {
+  Facts of[2];
+  OfTwo() = default;
   /// from: where the first one's are in shared memory.
-  __device__ __forceinline__ explicit TwoCoeffs(unsigned from)
-      : of{load_shared<GroupCoeffs>(from),
-           load_shared<GroupCoeffs>(from + 8 * static_cast<unsigned>(sizeof(GroupCoeffs)))} {}
+  __device__ __forceinline__ explicit OfTwo(unsigned from)
+      : of{load_shared<Facts>(from), load_shared<Facts>(from + 8 * static_cast<unsigned>(sizeof(Facts)))} {}
 };
+using TwoCoeffs = OfTwo<GroupCoeffs>;
+/// Thresholds become those of either side: norms are of the two queries as rows, which the rows of the pair of groups as
+/// queries may want. NaN, which means none, yields to the other side's.
+__device__ __forceinline__ void lower_by_other_side(float (&thresholds)[2], const GroupCoeffs& loosest,
+                                                    const OfTwo<GroupNorms>& norms) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) thresholds[h] = fminf(thresholds[h], group_threshold(loosest, norms.of[h]));
+}
 
 /// Where a consuming warp appends groups: its segment of all candidates, of which there are fewer than 2^32.
 struct GroupOutput {
@@ -130,7 +160,7 @@ struct GroupOutput {
                                          int begin, int shift) {
     const auto found = static_cast<std::uint32_t>(__popc(lanes));
     if (found > end - next) {
-      if (mine) f.args.states[query].given_up = true;
+      if (mine) lose(f, query, position);
       return;
     }
     if (mine) {
@@ -152,6 +182,17 @@ struct GroupOutput {
       }
     }
     next += found;
+  }
+
+ private:
+  /// A group that finds no room is lost for its query, and for its rows where they are queries as well.
+  __device__ __forceinline__ static void lose(const Filter& f, std::uint32_t query, std::uint32_t position) {
+    f.args.states[query].given_up = true;
+    if (!f.serves_both()) return;
+#pragma unroll 1
+    for (int i = 0; i < group_rows; ++i)
+      if (const std::int64_t row = position + row_of_group(0, i); row < f.args.queries.count)
+        f.args.states[row].given_up = true;
   }
 };
 
@@ -203,6 +244,13 @@ struct GroupUnit {
   unsigned block, tile, tiles;
   __device__ __forceinline__ GroupUnit(const Filter& f, unsigned unit) {
     const auto blocks = static_cast<unsigned>(f.blocks);
+    if (f.serves_both()) {
+      block = unit % blocks;
+      const BlockPairs::Span span = f.pairs.span(block / f.blocks_a_pair, f.first + unit / blocks);
+      tile = static_cast<unsigned>(span.tile);
+      tiles = static_cast<unsigned>(span.tiles);
+      return;
+    }
     const std::int64_t first = f.first + static_cast<std::int64_t>(unit / blocks) * f.part, last = first + f.part;
     block = unit % blocks;
     tiles = static_cast<unsigned>((last < f.last ? last : f.last) - first);
@@ -216,9 +264,10 @@ __device__ __forceinline__ unsigned tile_after(const Filter& f, unsigned tile) {
 }
 
 /// A thread's part of a warpgroup's work.
-template <int slab, bool shares>
+template <int slab, GroupTurns turns>
 class GroupConsumer {
   using Block = GroupBlock<slab>;
+  static constexpr bool shares = turns == GroupTurns::shared, symmetric = turns == GroupTurns::symmetric;
   static_assert(!shares || Block::stages % 2 == 0, "each of two that take turns has stages of its own");
 
  public:
@@ -237,7 +286,9 @@ class GroupConsumer {
     load_queries<slab>(f_.args.queries.bytes + tile_of_queries * Block::tile_bytes, group % 2, queries_);
     query_ = unit.block * block_queries +
              static_cast<unsigned>((shares ? warp_index() % (group_consumers / 2) : warp_index()) * 16);
-    load_group_coeffs(f_.args, query_, shared_.coeffs + warp_index() * 16);
+    GroupCoeffs* const coeffs = shared_.coeffs + warp_index() * 16;
+    if constexpr (symmetric) load_both_sides(f_.sides + query_, coeffs, shared_.norms + warp_index() * 16);
+    else load_group_coeffs(f_.args, query_, coeffs);
     if constexpr (keeps_coeffs) coeffs_ = read_coeffs();
   }
   /// So many tiles. A half's sums are tested while the products of the next one are under way, up to the last tile, for
@@ -274,10 +325,12 @@ class GroupConsumer {
  private:
   // Of a slab of 128 the queries leave no registers for them.
   static constexpr bool keeps_coeffs = slab == 64;
-  __device__ __forceinline__ TwoCoeffs read_coeffs() const {
-    return TwoCoeffs(shared_.at + static_cast<unsigned>(Block::memory.coeffs) +
-                     static_cast<unsigned>(warp_index() * 16 + lane_index() / 4) *
-                         static_cast<unsigned>(sizeof(GroupCoeffs)));
+  __device__ __forceinline__ TwoCoeffs read_coeffs() const { return TwoCoeffs(facts_at(Block::memory.coeffs)); }
+  /// Where the facts of the thread's first query are, of those that begin there.
+  __device__ __forceinline__ unsigned facts_at(std::int64_t begin) const {
+    static_assert(sizeof(GroupCoeffs) == sizeof(GroupNorms));
+    return shared_.at + static_cast<unsigned>(begin) +
+           static_cast<unsigned>(warp_index() * 16 + lane_index() / 4) * static_cast<unsigned>(sizeof(GroupNorms));
   }
 
   /// Of a stage, while it is there: thresholds of the thread's two
@@ -292,9 +345,15 @@ class GroupConsumer {
     TwoCoeffs coeffs;
     if constexpr (keeps_coeffs) coeffs = coeffs_;
     else coeffs = read_coeffs();
-    return {{group_threshold(coeffs.of[0], pair), group_threshold(coeffs.of[1], pair)},
-            load_shared<std::uint32_t>(shared_.at + static_cast<unsigned>(Block::memory.pairs) + from +
-                                       static_cast<unsigned>(offsetof(StagePairs, tile)))};
+    StageFacts facts{{group_threshold(coeffs.of[0], pair), group_threshold(coeffs.of[1], pair)},
+                     load_shared<std::uint32_t>(shared_.at + static_cast<unsigned>(Block::memory.pairs) + from +
+                                                static_cast<unsigned>(offsetof(StagePairs, tile)))};
+    if constexpr (symmetric) {
+      const auto loosest =
+          load_shared<GroupCoeffs>(pair_at_ + from + static_cast<unsigned>(offsetof(StagePairs, loosest)));
+      lower_by_other_side(facts.thresholds, loosest, OfTwo<GroupNorms>(facts_at(Block::memory.norms)));
+    }
+    return facts;
   }
   /// The operand; addresses of shared memory have 18 bits, so that none is carried.
   __device__ __forceinline__ std::uint64_t rows_at(int half) const {
@@ -313,17 +372,17 @@ class GroupConsumer {
 };
 
 inline constexpr unsigned overlapped_tiles = 2;  // of 3, 4 and 8 no more is won than their code costs
-template <int slab, bool shares>
+template <int slab, GroupTurns turns>
 __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
   const std::uint32_t segment = blockIdx.x * wgmma_warps + static_cast<unsigned>(warp_index());
-  GroupConsumer<slab, shares> consumer(f, shared, segment);
+  GroupConsumer<slab, turns> consumer(f, shared, segment);
   unsigned turn = 0;  // of the tiles of all units before
 #pragma unroll 1
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
     const GroupUnit unit(f, u);
     consumer.begin(unit);
     unsigned left = unit.tiles;
-    if constexpr (shares) {
+    if constexpr (turns == GroupTurns::shared) {
       // The first tile is that of the other warpgroups.
       const unsigned waits = (turn ^ static_cast<unsigned>(consumer.turn_of_warp())) & 1;
       turn += left;
@@ -338,9 +397,10 @@ __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock
 }
 
 /// The work of the thread that copies.
-template <int slab>
+template <int slab, bool symmetric>
 __device__ __forceinline__ void copy_tiles(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
   using Block = GroupBlock<slab>;
+  constexpr int loosest_bytes = symmetric ? pairs_a_tile * static_cast<int>(sizeof(GroupCoeffs)) : 0;
   Ring<Block::stages> step;
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
     const GroupUnit unit(f, u);
@@ -349,37 +409,70 @@ __device__ __forceinline__ void copy_tiles(const Filter& f, const GroupBlock<sla
       const unsigned stage = step.position;
       wait_for(shared.empty[stage], step.parity ^ 1);
       shared.pairs[stage].tile = tile;
-      arrive_expecting(shared.full[stage], Block::tile_bytes + Block::pairs_bytes);
+      arrive_expecting(shared.full[stage], Block::tile_bytes + Block::pairs_bytes + loosest_bytes);
       copy_bulk(shared.at + stage * Block::tile_bytes,
                 f.args.rows.bytes + static_cast<std::int64_t>(tile) * Block::tile_bytes, Block::tile_bytes,
                 shared.full[stage]);
       copy_bulk(shared_address(shared.pairs + stage), f.args.rows.tile_metadata[tile].pairs, Block::pairs_bytes,
                 shared.full[stage]);
+      if constexpr (symmetric)
+        copy_bulk(shared_address(shared.pairs[stage].loosest),
+                  f.loosest + static_cast<std::int64_t>(tile) * pairs_a_tile, loosest_bytes, shared.full[stage]);
     }
   }
 }
 #endif
 
-template <int slab, bool shares>
+template <int slab, GroupTurns turns>
 __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma_groups(Filter f) {
 #if defined(VICINAL_WARPGROUPS)
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
   const GroupBlock<slab> shared(base);
-  shared.init_barriers(shares ? group_consumers / 2 : group_consumers);
+  shared.init_barriers(turns == GroupTurns::shared ? group_consumers / 2 : group_consumers);
   wait_for_earlier();
   const auto units = static_cast<unsigned>(f.blocks * f.parts);
   if (warp_index() < group_consumers) {
     request_registers<112>();
-    consume_groups<slab, shares>(f, shared, units);
+    consume_groups<slab, turns>(f, shared, units);
   } else {
     release_registers<32>();
-    if (thread_index() == 32 * group_consumers) copy_tiles<slab>(f, shared, units);
+    if (thread_index() == 32 * group_consumers) copy_tiles<slab, turns == GroupTurns::symmetric>(f, shared, units);
   }
 #else
   static_cast<void>(f);
   __trap();  // is_present() keeps it from being launched
 #endif
+}
+
+/// What the filter takes of a graph's rows whose tiles serve both sides: of each from both, and of the pairs of groups
+/// as queries. A warp a pair, of whole blocks of queries.
+struct TakeBothSides {
+  SearchArgs args;
+  BothSides* sides = nullptr;      // Filter's
+  GroupCoeffs* loosest = nullptr;  // the same
+};
+inline constexpr int sides_threads = 256;
+__global__ void __launch_bounds__(sides_threads) take_both_sides(TakeBothSides s) {
+  const SearchArgs& args = s.args;
+  const std::int64_t pair = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(),
+                     tile = pair / pairs_a_tile;
+  static_assert(rows_a_pair == 32, "a lane has a row");
+  const std::int64_t position = tile * tile_rows + row_of_pair(static_cast<int>(pair % pairs_a_tile), lane_index());
+  RowGroup alone;  // of none, where there is no such row
+  double inverse = 1;
+  if (tile < args.rows.tiles()) inverse = args.rows.tile_metadata[tile].inverse;
+  if (position < args.rows.count)
+    take_row(alone, args.rows.tile_metadata[tile].terms[position % tile_rows], args.queries.quantized[position].norms);
+  ThresholdCoeffsF32 coeffs = coeffs_of(args, position);
+  const auto of_queries = static_cast<float>(inverse / int8_unit(args.model.sum, 1, 1));
+  s.sides[position] = {group_coeffs(coeffs, of_queries), group_norms(alone, inverse)};
+  if (tile >= args.rows.tiles()) return;
+#pragma unroll
+  for (int h = 16; h > 0; h /= 2)
+    coeffs = loosest(coeffs, {__shfl_xor_sync(all_lanes, coeffs.base, h), __shfl_xor_sync(all_lanes, coeffs.by_e, h),
+                              __shfl_xor_sync(all_lanes, coeffs.by_n, h)});
+  if (lane_index() == 0) s.loosest[pair] = group_coeffs(coeffs, of_queries);
 }
 
 }  // namespace vicinal::cuda

@@ -17,7 +17,7 @@ namespace vicinal::cuda {
 
 inline constexpr int slab_columns = 128;
 VICINAL_HOST_DEVICE inline constexpr int slabs_of(std::int64_t width) { return static_cast<int>(width / slab_columns); }
-inline constexpr int slab_warpgroups = 3, slab_consumers = 4 * slab_warpgroups, slab_queries = 64 * slab_warpgroups,
+inline constexpr int slab_warpgroups = slab_queries / 64, slab_consumers = 4 * slab_warpgroups,
                      slab_threads = 128 * (slab_warpgroups + 1);
 /// Slabs of the queries that are in registers: as many as 160 of
 /// them leave room for beside the sums, and never the last slab.
@@ -29,29 +29,33 @@ VICINAL_HOST_DEVICE inline constexpr bool takes_turns(int slabs) { return held_s
 /// stages and the queries' slabs, in halves of tiles, begin it.
 struct SlabMemory {
   int stages;
-  std::int64_t queries, pairs, coeffs, barriers, all;
+  std::int64_t queries, pairs, coeffs, norms, barriers, all;
 };
 inline constexpr int slab_bytes = tile_rows * slab_columns,
                      tile_pairs_bytes = pairs_a_tile * static_cast<int>(sizeof(GroupNorms));
-VICINAL_HOST_DEVICE inline constexpr SlabMemory slab_memory(int slabs) {
+/// symmetric: the rows of a tile are there as queries, and queries as rows.
+VICINAL_HOST_DEVICE inline constexpr SlabMemory slab_memory(int slabs, bool symmetric = false) {
   // Who waits for a warpgroup's turn must not be two phases behind it. It ends
   // that of the next tile when the third slab there is being multiplied, whose
   // stage with two more than a tile has was given back by all who began this tile.
   const int most_stages = slabs < 6 && takes_turns(slabs) ? slabs + 2 : 8;
   const std::int64_t queries = (slabs - held_slabs(slabs)) * static_cast<std::int64_t>(slab_queries) * slab_columns,
                      coeffs = slab_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs)),
+                     norms = symmetric ? slab_queries * static_cast<std::int64_t>(sizeof(GroupNorms)) : 0,
                      barriers = (2 * most_stages + 2 + slab_warpgroups) * 8 + 1024;  // slabs begin at multiples of 1024
-  const std::int64_t room = ((227 << 10) - queries - coeffs - barriers) / (slab_bytes + tile_pairs_bytes);
+  const int pairs = symmetric ? 2 * tile_pairs_bytes : tile_pairs_bytes;
+  const std::int64_t room = ((227 << 10) - queries - coeffs - norms - barriers) / (slab_bytes + pairs);
   SlabMemory m{};
   m.stages = room < most_stages ? static_cast<int>(room) : most_stages;
   m.queries = static_cast<std::int64_t>(m.stages) * slab_bytes;
   m.pairs = m.queries + queries;
-  m.coeffs = m.pairs + m.stages * tile_pairs_bytes;
-  m.barriers = m.coeffs + coeffs;
+  m.coeffs = m.pairs + m.stages * pairs;
+  m.norms = m.coeffs + coeffs;
+  m.barriers = m.norms + norms;
   m.all = m.barriers + barriers;
   return m;
 }
-static_assert(slab_memory(slabs_of(most_grouped_width)).stages >= 3,
+static_assert(slab_memory(slabs_of(most_grouped_width), true).stages >= 3,
               "two slabs are on their way while one is multiplied");
 
 #if defined(VICINAL_WARPGROUPS)
@@ -67,15 +71,17 @@ struct SlabRing {
 struct SlabBlock {
   SlabMemory memory;
   int slabs, held, last_steps;  // held: in registers; steps: of 32 columns, of the last slab
-  unsigned at;
-  GroupCoeffs* coeffs;  // of queries
+  unsigned at, pairs_bytes;     // pairs_bytes: of a stage
+  GroupCoeffs* coeffs;          // of queries
+  GroupNorms* norms;            // of queries as rows, where tiles serve both sides
   Barrier full, empty, queries_full, queries_empty, turns;
 
-  __device__ __forceinline__ SlabBlock(unsigned char* base, const SearchArgs& args)
-      : memory(slab_memory(slabs_of(args.rows.width))), slabs(slabs_of(args.rows.width)), held(held_slabs(slabs)),
+  __device__ __forceinline__ SlabBlock(unsigned char* base, const SearchArgs& args, bool symmetric)
+      : memory(slab_memory(slabs_of(args.rows.width), symmetric)), slabs(slabs_of(args.rows.width)), held(held_slabs(slabs)),
         last_steps((static_cast<int>(args.rows.dims) - (slabs - 1) * slab_columns + 31) / 32),
-        at(of_warp(shared_address(base))),
-        coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)), full{at + static_cast<unsigned>(memory.barriers)},
+        at(of_warp(shared_address(base))), pairs_bytes(symmetric ? 2 * tile_pairs_bytes : tile_pairs_bytes),
+        coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)),
+        norms(reinterpret_cast<GroupNorms*>(base + memory.norms)), full{at + static_cast<unsigned>(memory.barriers)},
         empty(full[static_cast<unsigned>(memory.stages)]), queries_full(empty[static_cast<unsigned>(memory.stages)]),
         queries_empty(queries_full[1]), turns(queries_full[2]) {}
   __device__ __forceinline__ void init_barriers() const {
@@ -147,7 +153,7 @@ class TileProducts {
   }
   /// Where in shared memory is what is known of the tile's pairs of groups.
   __device__ __forceinline__ unsigned pairs_at() const {
-    return shared_.at + static_cast<unsigned>(shared_.memory.pairs) + last_ * tile_pairs_bytes;
+    return shared_.at + static_cast<unsigned>(shared_.memory.pairs) + last_ * shared_.pairs_bytes;
   }
   __device__ __forceinline__ void release_last() {
     if (one_lane()) arrive(shared_.empty[last_]);
@@ -183,7 +189,7 @@ class TileProducts {
   unsigned last_ = 0, turn_ = 0;  // last: stage; turn: parity of the tile
 };
 
-template <int held>
+template <int held, bool symmetric>
 __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& shared, unsigned units) {
   const int group = of_warp(warp_index() / 4), member = lane_index() % 4;
   const std::uint32_t segment = blockIdx.x * slab_consumers + static_cast<unsigned>(warp_index());
@@ -192,6 +198,7 @@ __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& 
   GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
   const unsigned coeffs_at = shared_address(coeffs + lane_index() / 4),
                  pair_at = static_cast<unsigned>(member) * static_cast<unsigned>(sizeof(GroupNorms));
+  GroupNorms* const norms = shared.norms + warp_index() * 16;
   TileProducts<held> products(shared, group);
   unsigned round = 0;
 #pragma unroll 1
@@ -204,7 +211,8 @@ __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& 
       load_queries<slab_columns>(from.slab(f.args, s), from.half,
                                  *reinterpret_cast<std::uint32_t(*)[4][4]>(queries + 4 * s));
     const std::uint32_t query = unit.block * slab_queries + static_cast<unsigned>(warp_index() * 16);
-    load_group_coeffs(f.args, query, coeffs);
+    if constexpr (symmetric) load_both_sides(f.sides + query, coeffs, norms);
+    else load_group_coeffs(f.args, query, coeffs);
     wait_for(shared.queries_full, round);
     unsigned tile = unit.tile;
 #pragma unroll 1
@@ -213,11 +221,16 @@ __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& 
       products.multiply(queries, sums);
       const auto pair = load_shared<GroupNorms>(products.pairs_at() + pair_at);
       const TwoCoeffs both(coeffs_at);
-      const float thresholds[2] = {group_threshold(both.of[0], pair), group_threshold(both.of[1], pair)};
+      float thresholds[2] = {group_threshold(both.of[0], pair), group_threshold(both.of[1], pair)};
+      if constexpr (symmetric) {
+        const auto loosest = load_shared<GroupCoeffs>(products.pairs_at() + tile_pairs_bytes + pair_at);
+        lower_by_other_side(thresholds, loosest, OfTwo<GroupNorms>(shared_address(norms + lane_index() / 4)));
+      }
       wait_for_products<0>(sums);
       products.release_last();
       test_groups(f, sums, thresholds, query, tile, 0, out, held == 1 ? 0 : shift);
     }
+    __syncwarp();  // of a unit without tiles nothing else says that all lanes have seen the queries
     if (lane_index() == 0) arrive(shared.queries_empty);
   }
   if (lane_index() == 0) f.used[segment] = out.next - out.first;
@@ -243,32 +256,35 @@ __device__ __forceinline__ void copy_row_slabs(const Filter& f, const SlabBlock&
         const unsigned stage = ring.position;
         const bool last = s + 1 == shared.slabs;
         wait_for(shared.empty[stage], ring.parity ^ 1);
-        arrive_expecting(shared.full[stage], slab_bytes + (last ? tile_pairs_bytes : 0));
+        arrive_expecting(shared.full[stage], slab_bytes + (last ? shared.pairs_bytes : 0u));
         copy_bulk(shared.at + stage * slab_bytes,
                   f.args.rows.bytes + static_cast<std::int64_t>(tile) * tile_rows * f.args.rows.width +
                       static_cast<std::int64_t>(s) * slab_bytes,
                   slab_bytes, shared.full[stage]);
-        if (last)
-          copy_bulk(shared.at + static_cast<unsigned>(shared.memory.pairs) + stage * tile_pairs_bytes,
-                    f.args.rows.tile_metadata[tile].pairs, tile_pairs_bytes, shared.full[stage]);
+        if (!last) continue;
+        const unsigned pairs = shared.at + static_cast<unsigned>(shared.memory.pairs) + stage * shared.pairs_bytes;
+        copy_bulk(pairs, f.args.rows.tile_metadata[tile].pairs, tile_pairs_bytes, shared.full[stage]);
+        if (f.serves_both())
+          copy_bulk(pairs + tile_pairs_bytes, f.loosest + static_cast<std::int64_t>(tile) * pairs_a_tile,
+                    tile_pairs_bytes, shared.full[stage]);
       }
   }
 }
 #endif
 
 /// held: held_slabs() of the rows.
-template <int held>
+template <int held, bool symmetric>
 __global__ void __launch_bounds__(slab_threads, 1) filter_int8_wgmma_slabs(Filter f) {
 #if defined(VICINAL_WARPGROUPS)
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
-  const SlabBlock shared(base, f.args);
+  const SlabBlock shared(base, f.args, symmetric);
   shared.init_barriers();
   wait_for_earlier();
   const auto units = static_cast<unsigned>(f.blocks * f.parts);
   if (warp_index() < slab_consumers) {
     request_registers<160>();
-    consume_slabs<held>(f, shared, units);
+    consume_slabs<held, symmetric>(f, shared, units);
   } else {
     release_registers<32>();
     if (thread_index() == 32 * slab_consumers) copy_row_slabs(f, shared, units);

@@ -37,6 +37,7 @@ struct FilterKernel {
   float (*largest_threshold)(bool one_slab) = [](bool /*one_slab*/) { return most_quick_threshold; };
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab) = [](bool /*one_slab*/) { return 0; };
+  bool groups = false;  // it tests groups of rows, and of both of a tile's sides
   /// It says what its candidates are in such a search: groups where it tests groups of rows (core/bound_groups.hpp).
   /// Ranges, which have no slots, have sums.
   CandidateForm (*form)(const SearchArgs& args) = [](const SearchArgs& /*args*/) { return CandidateForm::sums; };

@@ -15,7 +15,9 @@ struct ScatterCandidates {
   const GroupCandidate* groups = nullptr;
   const std::uint32_t* used = nullptr;
   std::int64_t room = 0, workers = 1;
-  int always = 0;  // sums from here on stand for anything
+  int always = 0;                    // sums from here on stand for anything
+  const BothSides* sides = nullptr;  // Filter's, as the next
+  BlockPairs pairs = {};
 };
 /// A t as an integer that falls as it grows, for floats; both
 /// zeros are one, and NaN comes before every number: it passes.
@@ -56,20 +58,34 @@ __device__ __forceinline__ void store_slot(const SearchArgs& args, std::uint32_t
 }
 /// take(row as a candidate, t) for each row of a candidate that stays.
 template <class Take>
-__device__ __forceinline__ void each_row(const SearchArgs& args, const Candidate& one, int always, const Take& take) {
-  if (!may_keep(args, one)) return;
-  const float t = filter_distance(args, one, always);
-  if (passes_alone(args, one, t)) take(one, t);
+__device__ __forceinline__ void each_row(const ScatterCandidates& h, const Candidate& one, const Take& take) {
+  if (!may_keep(h.args, one)) return;
+  const float t = filter_distance(h.args, one, h.always);
+  if (passes_alone(h.args, one, t)) take(one, t);
+}
+/// The same of a graph whose tiles serve both sides, where a row has one position as a row and as a query, and the same
+/// bytes: the product of two is that of each as the other's query. Within a block each pair is met from both sides.
+template <class Take>
+__device__ __forceinline__ void each_side(const ScatterCandidates& h, std::uint32_t query, std::uint32_t position,
+                                          int product, const Take& take) {
+  if (position >= h.args.rows.count || (position == query && h.args.choice.without_self)) return;
+  const BothSides &one = h.sides[query], &other = h.sides[position];
+  const auto size = static_cast<float>(product);
+  const bool forth = size >= group_threshold(one.coeffs, other.norms),
+             back = h.pairs.block_of(query) != h.pairs.block_of(position) &&
+                    size >= group_threshold(other.coeffs, one.norms);
+  if (forth) take(Candidate{query, position, product, 1}, filter_distance(h.args, {query, position, product, 1}, 0));
+  if (back) take(Candidate{position, query, product, 1}, filter_distance(h.args, {position, query, product, 1}, 0));
 }
 /// The t of a row of a group is made of its product's bound, and so at most
 /// the row's own. group: in global memory, where rows are picked from.
 template <class Take>
-__device__ __forceinline__ void each_row(const SearchArgs& args, const GroupCandidate& group, int always,
-                                         const Take& take) {
-  const int lost = lost_product_bits(args.rows.width);
+__device__ __forceinline__ void each_row(const ScatterCandidates& h, const GroupCandidate& group, const Take& take) {
+  const int lost = lost_product_bits(h.args.rows.width);
   for (unsigned left = group.passed(lost); left != 0; left &= left - 1) {
-    const int i = __ffs(static_cast<int>(left)) - 1;
-    each_row(args, Candidate{group.query, group.position_of(i), group.product_bound(i, lost), 1}, always, take);
+    const int i = __ffs(static_cast<int>(left)) - 1, product = group.product_bound(i, lost);
+    if (h.sides != nullptr) each_side(h, group.query, group.position_of(i), product, take);
+    else each_row(h, Candidate{group.query, group.position_of(i), product, 1}, take);
   }
 }
 template <class Entry>
@@ -98,12 +114,12 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
         if (at >= count) continue;
         const Entry& one = candidates[from + at];
         query[i] = one.query;
-        each_row(h.args, one, h.always, [&](const Candidate& row, float t) {
+        each_row(h, one, [&](const Candidate& row, float t) {
           const Slot slot{row.position, t};
-          if (one.query / 32 != together || position[i] != 0xffffffffu)
-            return store_slot(h.args, one.query, slot, atomicAdd(&h.args.counts[one.query], 1u));
+          if (row.query / 32 != together || row.query != one.query || position[i] != 0xffffffffu)
+            return store_slot(h.args, row.query, slot, atomicAdd(&h.args.counts[row.query], 1u));
           mine[i] = slot;
-          position[i] = atomicAdd(&taken[one.query % 32], 1u);
+          position[i] = atomicAdd(&taken[row.query % 32], 1u);
         });
       }
       __syncthreads();

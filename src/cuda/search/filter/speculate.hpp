@@ -14,6 +14,7 @@
 #include "core/divide.hpp"
 #include "core/precision.hpp"
 #include "cuda/search/core/args.hpp"
+#include "cuda/search/filter/units.hpp"
 
 namespace vicinal::cuda {
 
@@ -30,6 +31,8 @@ struct SpeculationRule {
   std::int64_t least_reestimated = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
   std::int64_t least_k_of_many = 8,
                many_queries = 4096;  // of so many, parts rank long enough for guesses to pay sooner
+
+  std::int64_t least_runs = 32;  // of a graph whose tiles serve both sides (BlockPairs)
 
   /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
   bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
@@ -56,7 +59,10 @@ struct Speculation {
   SampleRank first_part;   // of many queries: the tiles that pass first, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
   std::int64_t least_reestimated = 0;
+  BlockPairs pairs = {};  // of a graph whose tiles serve both sides
+  SampleRank first_runs;  // the same as first_part, in runs of these
   bool active() const { return small_batch.tiles > 0; }
+  bool serves_both() const { return pairs.run > 0; }
   bool reestimates(std::int64_t queries) const { return first_part.tiles > 0 && queries >= least_reestimated; }
   const SampleRank& sample(std::int64_t queries) const { return reestimates(queries) ? large_batch : small_batch; }
 };
@@ -68,12 +74,15 @@ inline constexpr std::int64_t reestimate_part = 4;  // a quarter of the tiles pa
 /// It returns the slots of a query for `k` neighbours and one more: twice what is expected to pass, on average. They
 /// grow with k. Quantization errors let more rows pass than are within the threshold, the more so the more columns they
 /// have: factors were measured on Gaussian rows.
-inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std::int64_t k) {
+inline std::int64_t passing_slots(std::int64_t tiles, std::int64_t dims, std::int64_t k) {
   const double share = std::min(
                    1.0 / 16, static_cast<double>(most_speculative_groups / groups_a_tile) / static_cast<double>(tiles)),
                want = static_cast<double>(k + 1), rank = want + 5 * std::sqrt(want / share) + 4 / share;
   const double widened = std::exp(0.61 * std::sqrt(static_cast<double>(std::min<std::int64_t>(dims, 1536)) / 128));
-  return std::max(least_speculative_slots, static_cast<std::int64_t>(2 * widened * rank) + 512);
+  return static_cast<std::int64_t>(2 * widened * rank) + 512;
+}
+inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std::int64_t k) {
+  return std::max(least_speculative_slots, passing_slots(tiles, dims, k));
 }
 
 /// Whether thresholds of a precision may be guessed: its sums tell of each group of a sample how near it is.
@@ -110,6 +119,26 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   const SampleRank first = rank_of(tiles / reestimate_part);
   if (first.tiles > speculation.large_batch.tiles && first.tiles * groups_a_tile >= 8 * first.rank)
     speculation.first_part = first;
+  return speculation;
+}
+
+/// Whether tiles of a graph may serve both sides: rows are multiplied as they are as queries, in one slab.
+constexpr bool serves_both_sides(Precision precision, Sum sum, std::int64_t dims) {
+  return precision == Precision::int8 && sum == Sum::squares && dims <= most_grouped_width;
+}
+
+/// It returns the speculation of a graph whose tiles serve both sides, from that where they serve one; the same where
+/// rows are too few.
+inline Speculation symmetric_speculation(Speculation speculation, const SpeculationRule& rule, std::int64_t tiles,
+                                         std::int64_t dims, std::int64_t k, std::int64_t want) {
+  const BlockPairs pairs = block_pairs(tiles, dims > 128 ? slab_queries : block_queries, rule.least_runs);
+  if (!speculation.active() || speculation.first_part.tiles == 0 || pairs.runs() < rule.least_runs)
+    return speculation;
+  const std::int64_t first = divide_up(pairs.runs(), reestimate_part);
+  const double share = 2 * static_cast<double>(first * pairs.run) / static_cast<double>(pairs.blocks());
+  speculation.pairs = pairs;
+  speculation.first_runs = {first, rule.rank(want, std::min(share, 1.0))};
+  speculation.slots = std::min(speculation.slots, passing_slots(tiles, dims, k));  // of all rows at once
   return speculation;
 }
 

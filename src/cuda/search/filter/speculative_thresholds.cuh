@@ -48,7 +48,8 @@ struct SpeculativeThresholds {
   std::int64_t groups;
   std::uint32_t rank;   // of the number that is the threshold
   std::int64_t stride;  // args.visits.at(the threads of a block)
-  unsigned* crowded;    // counts queries that more rows would pass for than they have slots; null: not counted
+  unsigned* crowded;    // counts queries that more rows would pass for than may; null: not counted
+  float most;           // rows that may pass for a query
 };
 
 inline std::int64_t speculative_thresholds_memory(std::int64_t groups) {
@@ -110,7 +111,7 @@ class SampledKeys {
   uint4 held_[2 * tiles_a_thread];
 };
 
-/// A query that more rows would pass for than it has slots is left out of the pass; its count says how many, for
+/// A query that more rows would pass for than may is left out of the pass; its count says how many, for
 /// finish_queries to decide what becomes of it.
 __global__ void __launch_bounds__(most_speculative_threads) speculative_thresholds(SpeculativeThresholds s) {
   go_between();
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(most_speculative_threads) speculative_threshol
   if (thread_index() != 0) return;
   tighten(args, position, value_of_upper(args.model, static_cast<double>(distance), query.scale));
   const float passes = rows_within(args, static_cast<float>(within), static_cast<float>(s.groups));
-  if (passes <= static_cast<float>(args.capacity)) return;
+  if (passes <= s.most) return;
   give_up(args, position);
   args.counts[position] = static_cast<std::uint32_t>(passes);
   if (s.crowded != nullptr) atomicAdd(s.crowded, 1u);
@@ -171,6 +172,31 @@ __global__ void leave_to_proof(LeaveToProof l) {
   l.args.counts[position] = 0;
 }
 
+/// Thresholds on their way from one order of a graph's rows, in which they were guessed, to another: by row.
+struct MovedThresholds {
+  SearchArgs args;
+  double* keys = nullptr;  // NaN: of a query given up
+  float* bases = nullptr;  // SortBothSides's
+};
+__global__ void leave_thresholds(MovedThresholds m) {
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (position >= m.args.queries.count) return;
+  const QueryState& state = m.args.states[position];
+  // One that knows nothing would let everything pass for all that share its pair of groups.
+  const bool none = state.given_up || !(state.threshold_key < infinite);
+  const std::uint32_t row = m.args.queries.order[position];
+  m.keys[row] = none ? double_of(0x7ff8000000000000ull) : state.threshold_key;
+  m.bases[row] = none ? -static_cast<float>(infinite) : static_cast<float>(state.coeffs.base);
+}
+/// Of states that have begun anew.
+__global__ void take_thresholds(MovedThresholds m) {
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (position >= m.args.queries.count) return;
+  const double key = m.keys[m.args.queries.order[position]];
+  if (key == key) tighten(m.args, position, key);
+  else give_up(m.args, position);
+}
+
 /// When a first part of the tiles has passed, slots hold all of its rows that may be within the threshold so far.
 struct ReestimatedThresholds {
   SearchArgs args;
@@ -179,9 +205,7 @@ struct ReestimatedThresholds {
 };
 inline constexpr int most_reestimate_threads = 128;
 inline int reestimate_threads(std::int64_t rank) { return rank <= 128 ? 64 : most_reestimate_threads; }
-/// So many slots of a query are looked at: it has that many of
-/// a quarter of the rows where twice what is expected passes.
-inline std::int64_t reestimate_room(std::int64_t capacity) { return std::min<std::int64_t>(capacity / 2, 1 << 14); }
+inline constexpr std::int64_t most_reestimated_slots = 1 << 14;  // that shared memory has room for
 
 /// The threshold of a query becomes what looks as far as the rank-th of its slots. Where many of those nearer ones
 /// share groups of 16 rows, the part is no fair sample: near rows lie together, and the threshold stays.

@@ -6,7 +6,6 @@
 #include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
-#include "core/visit_order.hpp"
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/core/prepared.hpp"
 #include "cuda/search/prepare/byte_step.cuh"
@@ -18,11 +17,6 @@
 #include "prepare/check.hpp"
 
 namespace vicinal::cuda {
-
-inline Visits visits_of(std::int64_t count) {
-  const VisitOrder order(std::max<std::int64_t>(count, 1));
-  return {std::max<std::int64_t>(count, 1), order.at(1)};
-}
 
 /// A MatrixRequest says which points become a prepared matrix, and what the search asks of it.
 struct MatrixRequest {
@@ -46,7 +40,7 @@ class MatrixPreparer {
   MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
                  Counters* counters, std::int64_t spare_bytes = INT64_MAX)
       : device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool), counters_(counters),
-        spare_bytes_(spare_bytes), order_counts_(device), squares_(device), duplicates_(device) {}
+        spare_bytes_(spare_bytes), order_counts_(device), squares_(device), masked_(device), duplicates_(device) {}
 
   /// It clears the counters, unless that was done before.
   void clear_counters() {
@@ -210,11 +204,49 @@ class MatrixPreparer {
       else device_.launch()(matrix.tiles(), prepare_threads, 0, packer(matrix, whole), prepare);
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
-    if (matrix.two_bytes != nullptr)
-      device_.launch()(rounding_blocks(matrix), prepare_threads, 0,
-                       is_aligned_to_four<float>(matrix) ? round_again<FourColumns<float, true>>
-                                                         : round_again<FourColumns<float, false>>,
-                       prepare);
+    if (matrix.two_bytes != nullptr) add_second_bytes(prepare);
+  }
+
+  /// Prepared rows of a graph once more, for tiles that serve both of their sides: as rows and as queries, in one order
+  /// and with the same bytes. bases: SortBothSides's. queries: those that were prepared in an order of their own.
+  void make_both(const PreparedMatrix& from, const float* bases, const BoundModel& model,
+                 const DeviceTransform& transform, PreparedMatrixBuffers<Device>& rows,
+                 PreparedMatrixBuffers<Device>& queries) {
+    const std::int64_t count = from.count, padded = padded_to_blocks(count);
+    // The order.
+    PreparedMatrix& matrix = rows.matrix = from;
+    matrix.order = rows.order.reserve(padded);
+    matrix.bytes = rows.bytes.reserve(padded * from.width);
+    matrix.tile_metadata = rows.tile_metadata.reserve(padded / tile_rows);
+    matrix.largest = rows.largest.reserve(2);
+    device_.zero(matrix.largest, 16);
+    float* const squares = squares_.reserve(count);
+    std::uint8_t* const masked = masked_.reserve(count);
+    const bool whole = (from.dtype == DType::u8 || from.dtype == DType::i8) && from.dtype == spec_.corpus.dtype &&
+                       transform.integral > 0;
+    device_.launch()((count + 255) / 256, 256, 0, facts_by_row, FactsByRow{from, squares, masked});
+    device_.launch()(divide_up(count, run_rows), run_threads, 0, sort_both_sides,
+                     SortBothSides{.runs = {matrix, squares, masked, !whole}, .from = from.order, .bases = bases});
+    // Its rows in bytes, and what they are as queries.
+    Prepare prepare{.matrix = matrix,
+                    .model = model,
+                    .transform = transform,
+                    .filters = true,
+                    .is_query = false,
+                    .degenerate_is_one = spec_.degenerate == Degenerate::one,
+                    .counters = counters_};
+    prepare.duplicates = masked;
+    device_.launch()(matrix.tiles(), prepare_threads, 0, packer(matrix, whole), prepare);
+    prepare.matrix = queries.matrix;
+    prepare.matrix.order = matrix.order;
+    prepare.matrix.sizes = matrix.sizes;
+    prepare.matrix.self = matrix.self;
+    prepare.matrix.mean = matrix.mean;
+    prepare.is_query = true;
+    prepare.duplicates = nullptr;
+    queries.matrix = prepare.matrix;
+    device_.launch()(matrix.tiles(), prepare_threads, 0, packer(matrix, whole), prepare);
+    if (queries.matrix.two_bytes != nullptr) add_second_bytes(prepare);
   }
 
   /// Rows that the contract refuses are found again on the host, which has the words for them.
@@ -278,6 +310,12 @@ class MatrixPreparer {
                      args);
   }
 
+  void add_second_bytes(const Prepare& args) {
+    device_.launch()(rounding_blocks(args.matrix), prepare_threads, 0,
+                     is_aligned_to_four<float>(args.matrix) ? round_again<FourColumns<float, true>>
+                                                            : round_again<FourColumns<float, false>>,
+                     args);
+  }
   /// The kernel that makes bytes of rows.
   static auto packer(const PreparedMatrix& matrix, bool whole) {
     return with_columns(matrix, [whole](auto columns) -> void (*)(Prepare) {
@@ -327,7 +365,8 @@ class MatrixPreparer {
   bool uncleared_ = true;  // the counters still are, which the launch for a few queries clears by the way
   std::int64_t spare_bytes_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
-  DeviceBuffer<float, Device> squares_;  // of rows that are put in order
+  DeviceBuffer<float, Device> squares_;        // of rows that are put in order
+  DeviceBuffer<std::uint8_t, Device> masked_;  // the same
   DuplicateMarks<Device> duplicates_;
 };
 

@@ -1,0 +1,170 @@
+// Graphs whose tiles serve both of their sides, on a device of compute capability 9.0 as the emulator has it, against the CPU's answers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "cuda/search/filter/filter_test.hpp"
+#include "unit/cuda/emulated_search.hpp"
+
+namespace {
+
+using namespace emulated_search;
+using Device = emulated_search::Device;
+
+TEST(BlockPairs, EveryPairOfTilesIsMetOnce) {
+  for (const std::int64_t tiles : {1, 2, 3, 4, 5, 6, 7, 8, 13, 63, 64, 65, 66, 130, 515})
+    for (const auto& [least, queries] : {std::pair{1, 256}, {4, 256}, {32, 256}, {1, 192}, {32, 192}}) {
+      SCOPED_TRACE(std::to_string(tiles) + " tiles, " + std::to_string(least) + " runs, " + std::to_string(queries));
+      const cuda::BlockPairs pairs = cuda::block_pairs(tiles, queries, least);
+      const std::int64_t each = pairs.block_tiles;
+      ASSERT_EQ(each * cuda::tile_rows % queries, 0);
+      const auto all = static_cast<std::size_t>(tiles);
+      std::vector<int> met(all * all);
+      for (std::int64_t visit = 0; visit < pairs.runs(); ++visit)
+        for (std::int64_t block = 0; block < pairs.blocks(); ++block) {
+          const cuda::BlockPairs::Span span = pairs.span(block, visit);
+          ASSERT_GE(span.tiles, 0);
+          for (std::int64_t i = 0; i < span.tiles; ++i)
+            for (std::int64_t own = each * block; own < std::min(tiles, each * (block + 1)); ++own) {
+              const std::int64_t other = (span.tile + i) % tiles;
+              ++met[static_cast<std::size_t>(own * tiles + other)];
+              if (other / each != block) ++met[static_cast<std::size_t>(other * tiles + own)];
+            }
+        }
+      for (const int times : met) ASSERT_EQ(times, 1);
+    }
+}
+
+constexpr std::int64_t many = 2700;  // rows: 22 tiles, the last of them and the last block short
+constexpr double mostly = 3, never = -100;  // rows besides: how often guesses are right
+cuda::SpeculationRule symmetric_rule(double besides = mostly) {
+  return {.least_k = 1,
+          .any_k_queries = 0,
+          .least_k_of_long_rows = 1,
+          .deviations = 0,
+          .rows_besides = besides,
+          .least_k_of_many = 1,
+          .least_runs = 2};
+}
+
+/// The lists of all rows among themselves, with equal bits. self: a row is a neighbour of its own.
+Answer graph(const Points& rows, Ask ask, bool self = false) {
+  ask.graph = !self;
+  ask.symmetric = ask.wgmma = true;
+  const Answer got = by_device(rows, rows, ask);
+  EXPECT_GT(got.launches.symmetric, 0);
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
+  GraphOptions options{.search = ask.options, .include_self = self};
+  options.search.run.device = "cpu";
+  expect_same(got.result, knn_graph(rows, options));
+  return got;
+}
+
+TEST(CudaSymmetric, GraphsOfBothWidthsAndEveryMetricOfSquares) {
+  for (const std::int64_t dims : {40, 100})
+    for (const Metric metric : {Metric::euclidean, Metric::sqeuclidean, Metric::cosine, Metric::correlation}) {
+      if (sampled() && (dims == 40) != (metric == Metric::sqeuclidean || metric == Metric::cosine)) continue;
+      SCOPED_TRACE(std::string(metric_info(metric).name) + ", " + std::to_string(dims) + " columns");
+      const std::vector<float> rows = gaussian(1, many * dims, 1);
+      const Answer got = graph(view(rows, dims),
+                               {.options = {.k = 4, .metric = metric}, .slots = 200, .speculation = symmetric_rule()},
+                               metric == Metric::cosine);
+      EXPECT_EQ(got.launches.reestimated, 1);
+      EXPECT_LT(got.launches.gathered, 30);
+      EXPECT_EQ(got.redone, 0);
+    }
+}
+
+TEST(CudaSymmetric, GraphsOfLongRows) {
+  for (const std::int64_t dims : {140, 300, 520}) {
+    if (sampled() && dims != 300) continue;
+    SCOPED_TRACE(dims);
+    const std::vector<float> rows = gaussian(2, many * dims, 1);
+    const Answer got = graph(view(rows, dims), {.options = {.k = 4}, .slots = 200, .speculation = symmetric_rule()});
+    EXPECT_GT(got.launches.two_bytes, 0);
+    EXPECT_LT(got.launches.gathered, 30);
+  }
+}
+
+// Products of inner products are of queries with a scale of their own: tiles serve one side.
+TEST(CudaSymmetric, InnerProductsServeOneSide) {
+  const std::int64_t dims = 20;
+  const std::vector<float> rows = gaussian(3, many * dims, 1);
+  Ask ask{.options = {.k = 4, .metric = Metric::inner_product}, .slots = 200, .graph = true, .wgmma = true};
+  ask.speculation = symmetric_rule();
+  ask.symmetric = true;
+  const Answer got = by_device(view(rows, dims), view(rows, dims), ask);
+  EXPECT_EQ(got.launches.symmetric, 0);
+  GraphOptions options{.search = ask.options};
+  options.search.run.device = "cpu";
+  expect_same(got.result, knn_graph(view(rows, dims), options));
+}
+
+// Of bytes that stay whole, in runs that are taken together whatever their sizes are.
+TEST(CudaSymmetric, BytesInRunsTakenTogether) {
+  const std::int64_t dims = 24, rows = sampled() ? 8300 : 16500;  // two runs of 4,096 rows and more
+  std::mt19937 random(4);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(rows * dims));
+  for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
+  const Points points(bytes.data(), DType::u8, rows, dims);
+  const Answer got = graph(points, {.options = {.k = 4}, .slots = 300, .speculation = symmetric_rule()});
+  EXPECT_EQ(got.redone, 0);
+}
+
+// Lengths and steps of all sizes, a cluster, isolated rows, rows that are equal and rows that no filter has.
+TEST(CudaSymmetric, RowsOfAllKinds) {
+  const std::int64_t dims = 30;
+  std::vector<float> rows = gaussian(5, many * dims, 1);
+  const auto row = [&](std::int64_t i) { return std::span(rows).subspan(static_cast<std::size_t>(i * dims), dims); };
+  std::mt19937 random(6);
+  std::normal_distribution<double> normal;
+  for (std::int64_t i = 0; i < 900; ++i)
+    for (const double size = std::exp(1.5 * normal(random)); float& value : row(i)) value = static_cast<float>(value * size);
+  for (std::int64_t i = 900; i < 1500; ++i)
+    for (float& value : row(i)) value = static_cast<float>(2 + value * 1e-3);
+  for (std::int64_t i = 1500; i < 1800; ++i) std::ranges::copy(row(1500), row(i).begin());
+  for (std::int64_t i = 1800; i < 1820; ++i)
+    for (float& value : row(i)) value *= 1e4F;
+  for (float& value : row(1820)) value *= 1e30F;
+  for (float& value : row(1821)) value *= 1e-30F;
+  for (const bool self : {false, true}) {
+    if (sampled() && self) continue;
+    graph(view(rows, dims), {.options = {.k = 6}, .slots = 200, .speculation = symmetric_rule()}, self);
+  }
+  // Rows without a direction, which are at a distance of 1 from all others.
+  std::ranges::fill(row(7), 0.0F);
+  std::ranges::fill(row(2000), 0.0F);
+  graph(view(rows, dims), {.options = {.k = 6, .metric = Metric::cosine, .degenerate = Degenerate::one},
+                           .slots = 200,
+                           .speculation = symmetric_rule()});
+}
+
+TEST(CudaSymmetric, MissedQueriesSeeAllRowsAgain) {
+  const std::int64_t dims = 16;
+  const std::vector<float> rows = gaussian(8, many * dims, 1);
+  Ask ask{.options = {.k = 4}, .slots = 200, .speculation = symmetric_rule(never)};
+  const Answer got = graph(view(rows, dims), ask);  // by the nearest row of a sample
+  EXPECT_GT(got.launches.gathered, many / 2);
+  // What is not verified is not the answer: lists are short, as of rows at no finite distance.
+  ask.unchecked = ask.graph = ask.symmetric = ask.wgmma = true;
+  EXPECT_THROW(by_device(view(rows, dims), view(rows, dims), ask), Error);
+}
+
+// Where a warp's segment has no room for a group, its rows have lost the query as well as the query its rows.
+TEST(CudaSymmetric, GroupsThatFindNoRoomAreLostForBothSides) {
+  for (const auto& [width, queries] : {std::pair{64, 256}, {128, 256}, {256, 260}})
+    for (const bool symmetric : {false, true})
+      for (const std::uint32_t room : {0u, 5u, 40u, 1u << 14}) {
+        SCOPED_TRACE(std::to_string(width) + " columns, room for " + std::to_string(room));
+        Device device;
+        cuda::FilterTest test(width, queries, cuda::Int8Wgmma::facts, 4, symmetric);
+        test.set_room(room);
+        test.run(device);
+        EXPECT_TRUE(test.by_groups());
+        if (room == 1u << 14) EXPECT_EQ(test.lost(), 0);
+        else EXPECT_GT(test.lost(), 100);
+      }
+}
+
+}  // namespace
