@@ -179,6 +179,7 @@ def main():
             lines.writerow([device, name, n, q, d, k, kind, engine_name, f"{ms:.3f}", f"{q / ms * 1e3:.0f}", *rest, wrong, share])
             sys.stdout.flush()
 
+        torch.cuda.empty_cache()  # what torch keeps for itself is nobody's memory
         try:
             corpus, prepare_ms = engine.prepare(x, metric)
             engine.lib.knn_forget(corpus)

@@ -49,8 +49,9 @@ inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity,
 /// In how many launches each of the two parts of a graph passes whose tiles serve both sides; and the same as above of
 /// one of them.
 inline std::int64_t symmetric_launches(std::int64_t rows) { return rows <= 1 << 17 ? 1 : 4; }
-inline std::int64_t symmetric_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
-  return std::max(batch * (capacity / (2 * symmetric_launches(batch))), 1024 * workers);
+inline std::int64_t symmetric_entries(std::int64_t rows, std::int64_t passing, std::int64_t workers) {
+  const std::int64_t launches = symmetric_launches(rows);
+  return std::max(rows * (launches == 1 ? passing / 4 : passing / (2 * launches)), 1024 * workers);
 }
 inline constexpr std::int64_t symmetric_guesses = 65536;  // queries whose thresholds are guessed at a time there
 
@@ -78,7 +79,7 @@ inline Speculation planned_speculation(const SpeculationRule& rule, const Plan& 
 /// Queries of a speculative batch that are searched again at a time, with
 /// `slots` each in the memory of those that all had; a block at least.
 inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
-  constexpr std::int64_t most_of_graphs = 32768;  // whose batch is all rows
+  constexpr std::int64_t most_of_graphs = 16384;  // whose batch is all rows
   if (speculation.serves_both()) batch = std::min(batch, most_of_graphs * slots / speculation.slots);
   return std::min(
       batch, std::max<std::int64_t>(block_queries, batch * speculation.slots / slots / block_queries * block_queries));
@@ -122,7 +123,7 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
   const bool groups = finds_groups(plan, problem, precision);
   if (speculation.serves_both())
-    candidates = std::max(candidates, symmetric_entries(batch, speculation.slots, warps));
+    candidates = std::max(candidates, symmetric_entries(batch, speculation.passing, warps));
   else if (speculation.active())
     for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})  // a last batch is smaller
       candidates = std::max(candidates, candidate_entries(some, speculation.slots, warps, true, groups));
@@ -137,7 +138,8 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
     const std::int64_t guessed = speculation.serves_both() ? std::min(batch, symmetric_guesses) : batch;
     nearest = std::max(nearest, padded_to_blocks(guessed) * speculation.sample(batch).tiles * groups_a_tile);
     if (speculation.serves_both())  // rows in another order, and thresholds
-      total += (padded_to_blocks(rows) + tile_rows * 4) * (filter_width(precision, problem.corpus.cols) + 64) + rows * 17;
+      total +=
+          (padded_to_blocks(rows) + tile_rows * 4) * (filter_width(precision, problem.corpus.cols) + 64) + rows * 17;
     total += batch * problem.queries.cols * static_cast<std::int64_t>(dtype_size(problem.queries.dtype)) +
              batch * 8;  // the rows of those that are searched again
   }

@@ -7,6 +7,7 @@
 #include "core/divide.hpp"
 #include "core/parallel.hpp"
 #include "cuda/search/device.hpp"
+#include "cuda/search/filter/both_sides.cuh"
 #include "cuda/search/filter/initial_thresholds.cuh"
 #include "cuda/search/filter/speculative_thresholds.cuh"
 #include "cuda/search/filter/units.hpp"
@@ -53,7 +54,7 @@ class FilterPasses {
     unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
     if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
     // Where thresholds are guessed again, a first part alone passes by these.
-    const std::int64_t most = speculation.serves_both() ? 3 * speculation.slots : args.capacity;
+    const std::int64_t most = speculation.serves_both() ? 3 * speculation.passing : args.capacity;
     for (std::int64_t first = 0; first < count; first += at_once) {
       Filter f{.args = some_queries(args, first, std::min(at_once, count - first))};
       sample(f, sampled.tiles);
@@ -76,7 +77,7 @@ class FilterPasses {
   /// The tiles of a graph whose rows and queries are in one order, each of them for both of its sides; thresholds were
   /// guessed, and are guessed again when the first runs have passed.
   void speculate_both(const SearchArgs& args, const Speculation& speculation) {
-    Filter f{.args = args, .pairs = speculation.pairs};
+    Filter f{.args = args, .pairs = speculation.pairs, .passing = speculation.passing};
     f.args.visits = {.count = args.rows.tiles(), .step = 1};
     f.sides = sides_.reserve(padded_sides(args.rows.count));
     f.loosest = loosest_.reserve(args.rows.tiles() * pairs_a_tile);
@@ -136,17 +137,17 @@ class FilterPasses {
     for (f.first = first; f.first < last; f.first = f.last) {
       f.last = std::min(last, f.first + at_once);
       run<false>(f, true);
-      const std::int64_t met = std::min((f.last - f.first) * f.pairs.run * f.pairs.block_tiles * tile_rows, f.args.rows.count / 2);
+      const std::int64_t met =
+          std::min((f.last - f.first) * f.pairs.run * f.pairs.block_tiles * tile_rows, f.args.rows.count / 2);
       ask(f.args, met, 2);
     }
   }
   /// What the slots hold of a first part of the rows guesses thresholds again, of queries that have so many at most.
   void reestimate(const SearchArgs& args, std::int64_t rank, std::int64_t most) {
     const std::int64_t room = std::min(most, most_reestimated_slots);
-    device_.launch()(
-        args.queries.count, reestimate_threads(rank), room * static_cast<std::int64_t>(sizeof(float)),
-        reestimate_thresholds,
-        ReestimatedThresholds{.args = args, .rank = static_cast<std::uint32_t>(rank), .room = room});
+    device_.launch()(args.queries.count, reestimate_threads(rank), room * static_cast<std::int64_t>(sizeof(float)),
+                     reestimate_thresholds,
+                     ReestimatedThresholds{.args = args, .rank = static_cast<std::uint32_t>(rank), .room = room});
   }
 
   /// It asks for cancellation after the tiles that have just been launched, and waits for them where they take long.
@@ -185,9 +186,9 @@ class FilterPasses {
     const FilterBlock block = kernel_->block(f.args, sampling);
     f.blocks = divide_up(f.args.queries.count, block.queries);
     if (f.serves_both()) f.blocks_a_pair = static_cast<unsigned>(f.pairs.block_tiles * tile_rows / block.queries);
-    const Units units = f.serves_both()  ? Units{.tiles = 1, .parts = tiles}  // runs, a unit each
-                        : f.everything ? small_units(tiles, f.blocks, workers)
-                                       : even_units(tiles, f.blocks, workers);
+    const Units units = f.serves_both() ? Units{.tiles = 1, .parts = tiles}  // runs, a unit each
+                        : f.everything  ? small_units(tiles, f.blocks, workers)
+                                        : even_units(tiles, f.blocks, workers);
     f.part = units.tiles;
     f.parts = units.parts;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
@@ -198,8 +199,8 @@ class FilterPasses {
       const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
       const std::int64_t entries =
-          f.serves_both() ? symmetric_entries(f.args.queries.count, f.args.capacity, segments)
-                               : candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups);
+          f.serves_both() ? symmetric_entries(f.args.queries.count, f.passing, segments)
+                          : candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups);
       f.room = std::max(entries / segments, f.everything ? most : 0);
       check_candidates(f.room * segments);
       std::byte* const room = candidates_.reserve(

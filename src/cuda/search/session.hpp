@@ -40,10 +40,10 @@ class CudaSession final : public Session {
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), longest_(spec.k), centre_(device), rows_(device), queries_(device),
-        both_(device), moved_keys_(device), moved_bases_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
-        output_(device, thread_pool), chosen_(device), missed_rows_(device), choice_(device, spec),
-        model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
-        exhaustive_(device),
+        both_(device), moved_keys_(device), moved_bases_(device), query_rows_(device), states_(device), slots_(device),
+        counts_(device), best_(device), output_(device, thread_pool), chosen_(device), missed_rows_(device),
+        choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device),
+        long_lists_(device), exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
@@ -63,10 +63,10 @@ class CudaSession final : public Session {
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, corpus.rows, kept_ != nullptr))
-      speculation_ = planned_speculation(device.speculation, plan, divide_up(corpus.rows, tile_rows), corpus.cols,
-                                         spec.k, choice_.choice().without_self,
-                                         plan.symmetric && serves_both_sides(precision, model_.sum, corpus.cols) &&
-                                             passes_.by_groups());
+      speculation_ = planned_speculation(
+          device.speculation, plan, divide_up(corpus.rows, tile_rows), corpus.cols, spec.k,
+          choice_.choice().without_self,
+          plan.symmetric && serves_both_sides(precision, model_.sum, corpus.cols) && passes_.by_groups());
   }
 
   /// The corpus prepared once.
@@ -263,6 +263,7 @@ class CudaSession final : public Session {
                         .filters = filters_,
                         .full_lists = spec_.filter.uniform(),
                         .speculative = speculates_,
+                        .most_missed = 2 * std::max(args.capacity, std::min(slots_of(plan_), least_speculative_slots)),
                         .zeros_are_exact = zeros_are_exact(spec_.metric, spec_.corpus.dtype, query_points_.dtype)},
                        out, wide_);
     report(counters);

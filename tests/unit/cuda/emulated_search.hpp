@@ -19,7 +19,7 @@ using namespace vicinal;
 struct Launches {
   std::int64_t guessed = 0, reestimated = 0, proved = 0,
                gathered = 0;  // thresholds of a sample or of a first part, and rows of queries that were searched again
-  std::int64_t symmetric = 0;  // filters whose tiles serve both sides
+  std::int64_t symmetric = 0;             // filters whose tiles serve both sides
   std::int64_t slabs = 0, two_bytes = 0;  // filters of rows of several slabs, and refinements of what they left
 };
 
@@ -38,9 +38,8 @@ struct Device : emulated::Device {
       if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
       if constexpr (std::is_same_v<Args, cuda::Filter>)
         device->seen.slabs +=
-            kernel == cuda::filter_int8_wgmma_slabs<1, false> || kernel == cuda::filter_int8_wgmma_slabs<3, false>
-                ? 1
-                : 0;
+            kernel == cuda::filter_int8_wgmma_slabs<1, false> || kernel == cuda::filter_int8_wgmma_slabs<3, false> ? 1
+                                                                                                                   : 0;
       if constexpr (std::is_same_v<Args, cuda::Filter>) device->seen.symmetric += args.serves_both() ? 1 : 0;
       if constexpr (std::is_same_v<Args, cuda::SearchArgs>)
         device->seen.two_bytes += kernel == cuda::refine_candidates ? 1 : 0;

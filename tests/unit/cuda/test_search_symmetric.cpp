@@ -36,7 +36,7 @@ TEST(BlockPairs, EveryPairOfTilesIsMetOnce) {
     }
 }
 
-constexpr std::int64_t many = 2700;  // rows: 22 tiles, the last of them and the last block short
+constexpr std::int64_t many = 2700;         // rows: 22 tiles, the last of them and the last block short
 constexpr double mostly = 3, never = -100;  // rows besides: how often guesses are right
 cuda::SpeculationRule symmetric_rule(double besides = mostly) {
   return {.least_k = 1,
@@ -120,7 +120,8 @@ TEST(CudaSymmetric, RowsOfAllKinds) {
   std::mt19937 random(6);
   std::normal_distribution<double> normal;
   for (std::int64_t i = 0; i < 900; ++i)
-    for (const double size = std::exp(1.5 * normal(random)); float& value : row(i)) value = static_cast<float>(value * size);
+    for (const double size = std::exp(1.5 * normal(random)); float& value : row(i))
+      value = static_cast<float>(value * size);
   for (std::int64_t i = 900; i < 1500; ++i)
     for (float& value : row(i)) value = static_cast<float>(2 + value * 1e-3);
   for (std::int64_t i = 1500; i < 1800; ++i) std::ranges::copy(row(1500), row(i).begin());
@@ -132,6 +133,7 @@ TEST(CudaSymmetric, RowsOfAllKinds) {
     if (sampled() && self) continue;
     graph(view(rows, dims), {.options = {.k = 6}, .slots = 200, .speculation = symmetric_rule()}, self);
   }
+  if (sampled()) return;
   // Rows without a direction, which are at a distance of 1 from all others.
   std::ranges::fill(row(7), 0.0F);
   std::ranges::fill(row(2000), 0.0F);

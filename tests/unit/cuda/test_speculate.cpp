@@ -10,6 +10,29 @@ namespace {
 
 using namespace vicinal;
 
+TEST(Speculate, TilesThatServeBothSides) {
+  const cuda::SpeculationRule rule;
+  const auto both = [&](std::int64_t tiles, std::int64_t dims, std::int64_t k) {
+    return cuda::symmetric_speculation(cuda::speculation_of(rule, tiles * 128, tiles, dims, k, true, 4096), rule, tiles,
+                                       dims, k, k + 1);
+  };
+  const cuda::Speculation million = both(8192, 128, 15);
+  EXPECT_TRUE(million.serves_both());
+  EXPECT_EQ(million.pairs.runs(), 33);
+  EXPECT_EQ(million.first_runs.tiles, 9);  // a quarter of them
+  EXPECT_EQ(million.first_runs.rank, 17);  // 4.5 expected of 9 / 32, 5 deviations of 1.8, and 3
+  EXPECT_EQ(million.slots, million.passing);
+  EXPECT_LT(million.slots, cuda::least_speculative_slots);
+  // Of few rows there are as many slots as where tiles serve one side, and of fewer still too few runs.
+  const cuda::Speculation few = both(512, 128, 15);
+  EXPECT_TRUE(few.serves_both());
+  EXPECT_EQ(few.slots, cuda::least_speculative_slots);
+  EXPECT_GT(few.slots, few.passing);
+  EXPECT_FALSE(both(100, 128, 15).serves_both());
+  EXPECT_FALSE(both(8192, 128, 4).serves_both());  // thresholds are proved
+  EXPECT_EQ(both(8192, 784, 15).pairs.block_tiles, 3);
+}
+
 TEST(Speculate, RanksOfASample) {
   const cuda::SpeculationRule fixed;
   EXPECT_EQ(fixed.rank(1000, 1.0 / 8), 181);  // 125 expected, 5 deviations of 10.46, and 3

@@ -34,6 +34,7 @@ struct Filter {
   // of which each has so many blocks of queries.
   BlockPairs pairs = {};
   unsigned blocks_a_pair = 1;
+  std::int64_t passing = 0;              // Speculation's
   const BothSides* sides = nullptr;      // of rows, to the end of the last block
   const GroupCoeffs* loosest = nullptr;  // of the rows of pairs of groups as queries
 

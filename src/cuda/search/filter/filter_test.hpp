@@ -22,9 +22,9 @@ class FilterTest {
   /// visits: of tiles, a multiple of 2, half of them a unit. symmetric: tiles serve both of their sides.
   FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits, bool symmetric = false)
       : width_(width), queries_(queries), padded_(padded_to_blocks(queries)), kernel_(kernel), visits_(visits),
-        symmetric_(symmetric),
-        room_(static_cast<std::uint32_t>(2 * 2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
-        query_bytes_(static_cast<std::size_t>(padded_ * width)), products_(static_cast<std::size_t>(rows * queries)),
+        symmetric_(symmetric), room_(static_cast<std::uint32_t>(2 * 2048 * visits)),
+        row_bytes_(static_cast<std::size_t>(rows * width)), query_bytes_(static_cast<std::size_t>(padded_ * width)),
+        products_(static_cast<std::size_t>(rows * queries)),
         query_metadata_(static_cast<std::size_t>(padded_ / tile_rows)), states_(static_cast<std::size_t>(padded_)) {
     std::mt19937 random(20261123);
     const auto byte = [&](int line) {
@@ -76,7 +76,8 @@ class FilterTest {
     for (std::int64_t i = 0; i < padded_sides(queries); ++i) {
       RowGroup row;
       if (i < queries && i % 7 != 3) take_row(row, any(), {});
-      const ThresholdCoeffsF32 line = i < queries ? line_of(i) : ThresholdCoeffsF32{-static_cast<float>(infinite), 0, 0};
+      const ThresholdCoeffsF32 line =
+          i < queries ? line_of(i) : ThresholdCoeffsF32{-static_cast<float>(infinite), 0, 0};
       sides_.push_back({group_coeffs(line, 1), group_norms(row, 1)});
     }
     for (int pair = 0; pair < tiles * pairs_a_tile; ++pair)
@@ -262,8 +263,8 @@ class FilterTest {
     const float own = group_threshold(group_coeffs(line_of(query), 1), pair);
     if (!symmetric_) return own;
     const std::int64_t which = row / tile_rows * pairs_a_tile + pair_of_row(static_cast<int>(row % tile_rows));
-    return std::fmin(own, group_threshold(loosest_[static_cast<std::size_t>(which)],
-                                          sides_[static_cast<std::size_t>(query)].norms));
+    return std::fmin(
+        own, group_threshold(loosest_[static_cast<std::size_t>(which)], sides_[static_cast<std::size_t>(query)].norms));
   }
   ThresholdCoeffsF32 line_of(std::int64_t query) const {
     return threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);

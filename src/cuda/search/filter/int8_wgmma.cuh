@@ -338,19 +338,6 @@ inline bool wgmma_by_groups(const SearchArgs& args) {
 }
 inline bool wgmma_by_groups_of_slabs(const SearchArgs& args) { return args.rows.width > 128 && wgmma_by_groups(args); }
 
-/// The kernel of groups for a launch. shares: its queries leave two warpgroups without any.
-template <int slab>
-inline auto groups_kernel(const Filter& f, bool shares) {
-  return f.serves_both() ? filter_int8_wgmma_groups<slab, GroupTurns::symmetric>
-         : shares        ? filter_int8_wgmma_groups<slab, GroupTurns::shared>
-                              : filter_int8_wgmma_groups<slab, GroupTurns::all>;
-}
-
-template <int held>
-inline auto slabs_kernel(const Filter& f) {
-  return f.serves_both() ? filter_int8_wgmma_slabs<held, true> : filter_int8_wgmma_slabs<held, false>;
-}
-
 /// The row of this kernel in table.hpp.
 struct Int8Wgmma {
   static constexpr FilterKernel facts{
@@ -392,14 +379,12 @@ struct Int8Wgmma {
   static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
     const std::int64_t width = f.args.rows.width;
     if (!sampling && wgmma_by_groups_of_slabs(f.args))
-      return device.launch().next(
-          grid, slab_threads, slab_memory(slabs_of(width), f.serves_both()).all,
-          held_slabs(slabs_of(width)) == 1 ? slabs_kernel<1>(f) : slabs_kernel<3>(f), f);
+      return device.launch().next(grid, slab_threads, slab_memory(slabs_of(width), f.serves_both()).all,
+                                  held_slabs(slabs_of(width)) == 1 ? slabs_kernel<1>(f) : slabs_kernel<3>(f), f);
     const bool shares = f.args.queries.count <= tile_rows;
     if (!sampling && wgmma_by_groups(f.args))
-      return device.launch().next(
-          grid, facts.threads, group_memory(width == 64 ? 64 : 128).all,
-          width == 64 ? groups_kernel<64>(f, shares) : groups_kernel<128>(f, shares), f);
+      return device.launch().next(grid, facts.threads, group_memory(width == 64 ? 64 : 128).all,
+                                  width == 64 ? groups_kernel<64>(f, shares) : groups_kernel<128>(f, shares), f);
     const auto kernel =
         width > 128 ? filter_int8_wgmma<128, true, sampling, false>
         : width == 64

@@ -16,7 +16,8 @@
 // Tensor cores keep the register files so busy that each instruction beside them costs their time (docs/lab/0042): what
 // the thread that copies can say, it says, and nothing is spilled.
 #pragma once
-#include "cuda/search/filter/filter.cuh"
+#include "cuda/search/filter/both_sides.cuh"
+#include "cuda/search/filter/group_output.cuh"
 #include "cuda/search/filter/wgmma_block.cuh"
 
 namespace vicinal::cuda {
@@ -102,129 +103,6 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
   __syncwarp();
   if (lane_index() < 16) coeffs[lane_index()] = group_coeffs(coeffs_of(args, query + lane_index()), inverse);
   __syncwarp();
-}
-
-/// The 16 queries of a warp from both sides, to shared memory, where `coeffs` and `norms` are of the first.
-__device__ __forceinline__ void load_both_sides(const BothSides* sides, GroupCoeffs* coeffs, GroupNorms* norms) {
-  __syncwarp();
-  const int which = lane_index() % 16;
-  if (lane_index() < 16) coeffs[which] = sides[which].coeffs;
-  else norms[which] = sides[which].norms;
-  __syncwarp();
-}
-
-/// The least whole number that reaches a threshold, for sums below 2^24 in size.
-__device__ __forceinline__ int whole_threshold(float threshold) {
-  return static_cast<int>(std::ceil(threshold > -0x1p30F ? threshold : -0x1p30F));
-}
-/// The largest sum of a query in a group: of every four words, as
-/// the products of a warpgroup have them, the first two or the last.
-template <int count>
-__device__ __forceinline__ int largest_of_16(const int (&sums)[count], int first) {
-  int most = sums[first];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) most = __vimax3_s32(most, sums[first + 4 * i], sums[first + 4 * i + 1]);
-  return most;
-}
-
-/// What is known of a thread's two queries, which are 8 apart.
-template <class Facts>
-struct OfTwo {
-  Facts of[2];
-  OfTwo() = default;
-  /// from: where the first one's are in shared memory.
-  __device__ __forceinline__ explicit OfTwo(unsigned from)
-      : of{load_shared<Facts>(from), load_shared<Facts>(from + 8 * static_cast<unsigned>(sizeof(Facts)))} {}
-};
-using TwoCoeffs = OfTwo<GroupCoeffs>;
-/// Thresholds become those of either side: norms are of the two queries as rows, which the rows of the pair of groups as
-/// queries may want. NaN, which means none, yields to the other side's.
-__device__ __forceinline__ void lower_by_other_side(float (&thresholds)[2], const GroupCoeffs& loosest,
-                                                    const OfTwo<GroupNorms>& norms) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) thresholds[h] = fminf(thresholds[h], group_threshold(loosest, norms.of[h]));
-}
-
-/// Where a consuming warp appends groups: its segment of all candidates, of which there are fewer than 2^32.
-struct GroupOutput {
-  std::uint32_t first, end, next;
-  __device__ __forceinline__ GroupOutput(const Filter& f, std::uint32_t segment)
-      : first(segment * static_cast<std::uint32_t>(f.room)), end(first + static_cast<std::uint32_t>(f.room)),
-        next(first) {}
-
-  /// A group of each of these lanes. sums: of the query, from
-  /// `begin` on; shift: bits that its products lose beside eight.
-  template <int count>
-  __device__ __forceinline__ void append(const Filter& f, unsigned lanes, bool mine, std::uint32_t query,
-                                         std::uint32_t position, int most, float threshold, const int (&sums)[count],
-                                         int begin, int shift) {
-    const auto found = static_cast<std::uint32_t>(__popc(lanes));
-    if (found > end - next) {
-      if (mine) lose(f, query, position);
-      return;
-    }
-    if (mine) {
-      struct alignas(16) Words {
-        std::uint32_t of[4];
-      };
-      auto* const to =
-          reinterpret_cast<Words*>(f.group_candidates + (next + static_cast<std::uint32_t>(votes_below(lanes))));
-      to[0] = {query, position, static_cast<std::uint32_t>(most),
-               static_cast<std::uint32_t>(whole_threshold(threshold))};
-#pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        Words words;
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          words.of[i] = __byte_perm(static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i] >> shift),
-                                    static_cast<std::uint32_t>(sums[begin + 16 * part + 4 * i + 1] >> shift), 0x6521);
-        to[part + 1] = words;
-      }
-    }
-    next += found;
-  }
-
- private:
-  /// A group that finds no room is lost for its query, and for its rows where they are queries as well.
-  __device__ __forceinline__ static void lose(const Filter& f, std::uint32_t query, std::uint32_t position) {
-    f.args.states[query].given_up = true;
-    if (!f.serves_both()) return;
-#pragma unroll 1
-    for (int i = 0; i < group_rows; ++i)
-      if (const std::int64_t row = position + row_of_group(0, i); row < f.args.queries.count)
-        f.args.states[row].given_up = true;
-  }
-};
-
-/// Groups whose largest sum reaches the query's threshold become candidates. sums: of two queries, of which lane 0's
-/// first one is `query`, and of the group of each half of the tile that is there, `half` on.
-template <int count>
-__device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[count], const float (&thresholds)[2],
-                                            std::uint32_t query, std::uint32_t tile, int half, GroupOutput& out,
-                                            int shift = 0) {
-  constexpr int halves = count / 32;
-  int most[2][halves];
-  bool passed[2][halves], any = false;
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-#pragma unroll
-    for (int g = 0; g < halves; ++g) {
-      most[h][g] = largest_of_16(sums, 32 * g + 2 * h);
-      passed[h][g] = static_cast<float>(most[h][g]) >= thresholds[h];
-      any = any || passed[h][g];
-    }
-  if (!__any_sync(all_lanes, any)) return;
-  query += static_cast<unsigned>(lane_index() / 4);
-  const std::uint32_t position = tile * tile_rows + static_cast<unsigned>(half * 64 + lane_index() % 4 * 2);
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-#pragma unroll
-    for (int g = 0; g < halves; ++g) {
-      const unsigned lanes = __ballot_sync(all_lanes, passed[h][g]);
-      if (lanes != 0)
-        out.append(f, lanes, passed[h][g], query + 8 * h, position + 64 * g, most[h][g], thresholds[h], sums,
-                   32 * g + 2 * h, shift);
-    }
 }
 
 /// The products of 64 queries with half a tile of rows begin.
@@ -445,34 +323,12 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma_groups(Fil
 #endif
 }
 
-/// What the filter takes of a graph's rows whose tiles serve both sides: of each from both, and of the pairs of groups
-/// as queries. A warp a pair, of whole blocks of queries.
-struct TakeBothSides {
-  SearchArgs args;
-  BothSides* sides = nullptr;      // Filter's
-  GroupCoeffs* loosest = nullptr;  // the same
-};
-inline constexpr int sides_threads = 256;
-__global__ void __launch_bounds__(sides_threads) take_both_sides(TakeBothSides s) {
-  const SearchArgs& args = s.args;
-  const std::int64_t pair = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(),
-                     tile = pair / pairs_a_tile;
-  static_assert(rows_a_pair == 32, "a lane has a row");
-  const std::int64_t position = tile * tile_rows + row_of_pair(static_cast<int>(pair % pairs_a_tile), lane_index());
-  RowGroup alone;  // of none, where there is no such row
-  double inverse = 1;
-  if (tile < args.rows.tiles()) inverse = args.rows.tile_metadata[tile].inverse;
-  if (position < args.rows.count)
-    take_row(alone, args.rows.tile_metadata[tile].terms[position % tile_rows], args.queries.quantized[position].norms);
-  ThresholdCoeffsF32 coeffs = coeffs_of(args, position);
-  const auto of_queries = static_cast<float>(inverse / int8_unit(args.model.sum, 1, 1));
-  s.sides[position] = {group_coeffs(coeffs, of_queries), group_norms(alone, inverse)};
-  if (tile >= args.rows.tiles()) return;
-#pragma unroll
-  for (int h = 16; h > 0; h /= 2)
-    coeffs = loosest(coeffs, {__shfl_xor_sync(all_lanes, coeffs.base, h), __shfl_xor_sync(all_lanes, coeffs.by_e, h),
-                              __shfl_xor_sync(all_lanes, coeffs.by_n, h)});
-  if (lane_index() == 0) s.loosest[pair] = group_coeffs(coeffs, of_queries);
+/// The kernel of groups for a launch. shares: its queries leave two warpgroups without any.
+template <int slab>
+inline auto groups_kernel(const Filter& f, bool shares) {
+  return f.serves_both() ? filter_int8_wgmma_groups<slab, GroupTurns::symmetric>
+         : shares        ? filter_int8_wgmma_groups<slab, GroupTurns::shared>
+                         : filter_int8_wgmma_groups<slab, GroupTurns::all>;
 }
 
 }  // namespace vicinal::cuda

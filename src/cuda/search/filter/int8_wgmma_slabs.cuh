@@ -77,8 +77,8 @@ struct SlabBlock {
   Barrier full, empty, queries_full, queries_empty, turns;
 
   __device__ __forceinline__ SlabBlock(unsigned char* base, const SearchArgs& args, bool symmetric)
-      : memory(slab_memory(slabs_of(args.rows.width), symmetric)), slabs(slabs_of(args.rows.width)), held(held_slabs(slabs)),
-        last_steps((static_cast<int>(args.rows.dims) - (slabs - 1) * slab_columns + 31) / 32),
+      : memory(slab_memory(slabs_of(args.rows.width), symmetric)), slabs(slabs_of(args.rows.width)),
+        held(held_slabs(slabs)), last_steps((static_cast<int>(args.rows.dims) - (slabs - 1) * slab_columns + 31) / 32),
         at(of_warp(shared_address(base))), pairs_bytes(symmetric ? 2 * tile_pairs_bytes : tile_pairs_bytes),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)),
         norms(reinterpret_cast<GroupNorms*>(base + memory.norms)), full{at + static_cast<unsigned>(memory.barriers)},
@@ -217,6 +217,7 @@ __device__ __forceinline__ void consume_slabs(const Filter& f, const SlabBlock& 
     unsigned tile = unit.tile;
 #pragma unroll 1
     for (unsigned t = 0; t < unit.tiles; ++t, tile = tile_after(f, tile)) {
+      // Sums of a tile, and what they are compared with.
       int sums[64];
       products.multiply(queries, sums);
       const auto pair = load_shared<GroupNorms>(products.pairs_at() + pair_at);
@@ -293,6 +294,12 @@ __global__ void __launch_bounds__(slab_threads, 1) filter_int8_wgmma_slabs(Filte
   static_cast<void>(f);
   __trap();  // is_present() keeps it from being launched
 #endif
+}
+
+/// The kernel for a launch.
+template <int held>
+inline auto slabs_kernel(const Filter& f) {
+  return f.serves_both() ? filter_int8_wgmma_slabs<held, true> : filter_int8_wgmma_slabs<held, false>;
 }
 
 }  // namespace vicinal::cuda

@@ -59,8 +59,9 @@ struct Speculation {
   SampleRank first_part;   // of many queries: the tiles that pass first, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
   std::int64_t least_reestimated = 0;
-  BlockPairs pairs = {};  // of a graph whose tiles serve both sides
-  SampleRank first_runs;  // the same as first_part, in runs of these
+  BlockPairs pairs = {};     // of a graph whose tiles serve both sides
+  std::int64_t passing = 0;  // of it: the slots that are enough where rows are spread evenly
+  SampleRank first_runs;     // the same as first_part, in runs of these
   bool active() const { return small_batch.tiles > 0; }
   bool serves_both() const { return pairs.run > 0; }
   bool reestimates(std::int64_t queries) const { return first_part.tiles > 0 && queries >= least_reestimated; }
@@ -132,13 +133,15 @@ constexpr bool serves_both_sides(Precision precision, Sum sum, std::int64_t dims
 inline Speculation symmetric_speculation(Speculation speculation, const SpeculationRule& rule, std::int64_t tiles,
                                          std::int64_t dims, std::int64_t k, std::int64_t want) {
   const BlockPairs pairs = block_pairs(tiles, dims > 128 ? slab_queries : block_queries, rule.least_runs);
-  if (!speculation.active() || speculation.first_part.tiles == 0 || pairs.runs() < rule.least_runs)
-    return speculation;
+  if (!speculation.active() || speculation.first_part.tiles == 0 || pairs.runs() < rule.least_runs) return speculation;
   const std::int64_t first = divide_up(pairs.runs(), reestimate_part);
   const double share = 2 * static_cast<double>(first * pairs.run) / static_cast<double>(pairs.blocks());
   speculation.pairs = pairs;
   speculation.first_runs = {first, rule.rank(want, std::min(share, 1.0))};
-  speculation.slots = std::min(speculation.slots, passing_slots(tiles, dims, k));  // of all rows at once
+  // All rows have slots at once: of few rows as many as where tiles serve one side, for clusters pass whole.
+  constexpr std::int64_t usual_slots = std::int64_t{1} << 28;
+  speculation.passing = std::min(speculation.slots, passing_slots(tiles, dims, k));
+  speculation.slots = std::clamp(usual_slots / (tiles * tile_rows), speculation.passing, speculation.slots);
   return speculation;
 }
 

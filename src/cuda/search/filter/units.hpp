@@ -58,7 +58,8 @@ struct BlockPairs {
   VICINAL_HOST_DEVICE Span span(std::int64_t block, std::int64_t visit) const {
     const std::int64_t all = blocks(), first = order.at(visit) * run, end = distances();
     std::int64_t last = first + run < end ? first + run : end;
-    if (last == end && all % 2 == 0 && block >= all / 2) --last;  // of two that face each other the first meets the other
+    if (last == end && all % 2 == 0 && block >= all / 2)
+      --last;  // of two that face each other the first meets the other
     const std::int64_t count = last - first, begin = block + first < all ? block + first : block + first - all;
     const bool with_last = all - 1 - begin < count;  // which may be short
     return {begin * block_tiles, count * block_tiles - (with_last ? all * block_tiles - tiles : 0)};

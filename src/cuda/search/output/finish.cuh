@@ -21,6 +21,8 @@ struct Finish {
   std::int64_t pieces = 1;   // warps that share a query's row
   bool full_lists = true;    // every query has k rows that may answer it: a shorter list has lost them to infinity
   bool speculative = false;  // thresholds were guessed
+  std::int64_t most_missed =
+      0;  // rows that passed for a query, or would, with which it is searched again by proved ones
   bool zeros_are_exact = false;
   Counters* host_counters = nullptr;  // memory of the host that has the counters in the end, or null
 };
@@ -39,7 +41,7 @@ __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position
   if (!f.speculative) return false;
   const SearchArgs& args = f.args;
   const QueryState& state = args.states[position];
-  if (state.given_up) return args.queries.quantized[position].filterable && args.counts[position] <= 2 * args.capacity;
+  if (state.given_up) return args.queries.quantized[position].filterable && args.counts[position] <= f.most_missed;
   const std::int64_t k = args.k, found = static_cast<std::int64_t>(state.best);
   const auto* best = static_cast<const typename Form::Word*>(args.best) + position * k;
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);

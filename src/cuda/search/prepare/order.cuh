@@ -238,9 +238,9 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
 /// more than lengths do. Runs side by side are taken together where their sizes allow it: each gets the rows of its share
 /// of their lengths.
 struct SortBothSides {
-  SortRuns runs;                         // whose matrix has the new order
-  const std::uint32_t* from = nullptr;   // the order before
-  const float* bases = nullptr;          // ThresholdCoeffs::base by row; -inf where nothing passes
+  SortRuns runs;                        // whose matrix has the new order
+  const std::uint32_t* from = nullptr;  // the order before
+  const float* bases = nullptr;         // ThresholdCoeffs::base by row; -inf where nothing passes
 };
 inline constexpr int most_runs_together = 16;
 /// How many runs around this one are taken together.
