@@ -68,6 +68,7 @@ struct ProblemShape {
   const SearchPlan* made = nullptr;  // the plan that it was prepared by; null while it is being prepared
   bool range = false;
   bool symmetric = false;  // a graph, where tiles may serve both sides
+  bool filtered = false;   // some rows may not answer some query, beside the query's own (RowFilter::filters)
   std::int64_t filter_bytes = 0;
 
   /// Whether a prepared corpus, where there is one, has rows of the precision. The canonical one needs nothing

@@ -44,6 +44,11 @@ std::int64_t RowFilter::bytes(const Eligible& eligible, std::int64_t corpus_rows
   return (eligible.ids ? words(corpus_rows) * 8 : 0) + (labelled(eligible) ? corpus_rows * 8 : 0);
 }
 
+bool RowFilter::filters(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id) noexcept {
+  return eligible.first > first_id || eligible.last - first_id < corpus_rows - 1 || eligible.ids || eligible.bitmap ||
+         labelled(eligible);
+}
+
 RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self,
                      std::int64_t first_self)
     : without_self_(without_self), first_self_(first_self), labels_(eligible.labels) {
@@ -62,7 +67,7 @@ RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::in
     }
     bits_ = own_bits_.data();
   }
-  filtered_ = begin_ > 0 || end_ < corpus_rows || bits_ != nullptr || labelled(eligible);
+  filtered_ = filters(eligible, corpus_rows, first_id);
   all_ = !filtered_ && !without_self_;
   allowed_ = end_ - begin_;
   if (bits_ != nullptr) {

@@ -16,6 +16,8 @@ class RowFilter {
   /// Arguments were checked. without_self: query i is row first_self + i, and may not answer itself.
   RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self,
             std::int64_t first_self = 0);
+  /// Whether some rows may not answer some query, beside the query's own.
+  static bool filters(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id) noexcept;
   /// Bytes that the constructor takes.
   static std::int64_t bytes(const Eligible& eligible, std::int64_t corpus_rows) noexcept;
 

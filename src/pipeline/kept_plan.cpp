@@ -11,6 +11,7 @@ KeptPlan::Loan KeptPlan::plan(const Backend& backend, const ProblemShape& proble
               .k = options.k,
               .filter_bytes = problem.filter_bytes,
               .symmetric = problem.symmetric,
+              .filtered = problem.filtered,
               .distance_type = options.distance_type,
               .proof = options.proof,
               .memory = options.memory,

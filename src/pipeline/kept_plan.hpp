@@ -15,7 +15,7 @@ class KeptPlan {
   struct Asked {
     Shape queries;
     std::int64_t k = 0, filter_bytes = 0;
-    bool symmetric = false;
+    bool symmetric = false, filtered = false;
     DistanceType distance_type = DistanceType::automatic;
     Proof proof = Proof::certified;
     Budget memory = {};

@@ -224,6 +224,7 @@ ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOpt
           .k = std::min(options.k, corpus.rows),
           .prepared = made != nullptr,
           .made = made,
+          .filtered = RowFilter::filters(options.eligible, corpus.rows, options.first_id),
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 

@@ -308,6 +308,19 @@ TEST(CudaAdversarial, GraphsFromBothSidesOfTilesHaveTheirBits) {
                     "wgmma");
     options.symmetry = false;
     const vicinal::Neighbors one = vicinal::knn_graph(rows.points(), options);
+    // Where not all may answer tiles serve one side.
+    std::vector<std::uint64_t> bitmap(static_cast<std::size_t>((shape.n + 63) / 64));
+    for (std::uint64_t& word : bitmap) word = static_cast<std::uint64_t>(rng.between(1, INT64_MAX));
+    for (const bool ranged : {false, true}) {
+      vicinal::GraphOptions some = options;
+      if (ranged) some.search.eligible.first = shape.n / 3;
+      else some.search.eligible.bitmap = bitmap;
+      const vicinal::Neighbors alone = vicinal::knn_graph(rows.points(), some);
+      some.symmetry = true;
+      EXPECT_FALSE(vicinal::plan_graph(vicinal::Shape{shape.n, shape.d, rows.points().dtype}, some).symmetric);
+      const vicinal::Neighbors again = vicinal::knn_graph(rows.points(), some);
+      EXPECT_EQ(std::memcmp(alone.ids(), again.ids(), static_cast<std::size_t>(shape.n * shape.k) * 8), 0);
+    }
     const auto entries = static_cast<std::size_t>(shape.n * shape.k);
     EXPECT_EQ(std::memcmp(both.ids(), one.ids(), entries * 8), 0);
     EXPECT_EQ(std::memcmp(both.distances(), one.distances(), entries * vicinal::distance_size(one.type())), 0);

@@ -196,6 +196,7 @@ class FilterPasses {
     if constexpr (!sampling) {
       // Where nothing is excluded yet every pair comes through.
       const bool groups = kernel_->form(f.args) == CandidateForm::groups;
+      if (f.serves_both() && !groups) fail(ErrorCode::internal, "a filter without groups of rows serves one side");
       const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
       const std::int64_t entries =

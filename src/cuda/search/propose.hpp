@@ -70,7 +70,7 @@ inline constexpr std::int64_t least_symmetric_rows = 3 << 15;  // of fewer, what
 /// of them, where thresholds are guessed.
 inline bool proposes_symmetric(const ProblemShape& problem, const Execution& run, Precision first) {
   const std::int64_t rows = problem.corpus.rows, cols = problem.corpus.cols, tiles = divide_up(rows, tile_rows);
-  if (!problem.symmetric || problem.range || problem.filter_bytes > 0 || run.instruction_set != "wgmma" ||
+  if (!problem.symmetric || problem.range || problem.filtered || run.instruction_set != "wgmma" ||
       rows < least_symmetric_rows || !serves_both_sides(first, filter_sum_of(problem.metric), cols))
     return false;
   const SpeculationRule rule;

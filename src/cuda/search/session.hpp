@@ -63,10 +63,11 @@ class CudaSession final : public Session {
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, corpus.rows, kept_ != nullptr))
-      speculation_ = planned_speculation(
-          device.speculation, plan, divide_up(corpus.rows, tile_rows), corpus.cols, spec.k,
-          choice_.choice().without_self,
-          plan.symmetric && serves_both_sides(precision, model_.sum, corpus.cols) && passes_.by_groups());
+      speculation_ =
+          planned_speculation(device.speculation, plan, divide_up(corpus.rows, tile_rows), corpus.cols, spec.k,
+                              choice_.choice().without_self,
+                              plan.symmetric && serves_both_sides(precision, model_.sum, corpus.cols) &&
+                                  (choice_.choice().all || choice_.choice().only_self) && passes_.by_groups());
   }
 
   /// The corpus prepared once.

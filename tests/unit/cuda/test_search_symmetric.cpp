@@ -101,6 +101,34 @@ TEST(CudaSymmetric, InnerProductsServeOneSide) {
   expect_same(got.result, knn_graph(view(rows, dims), options));
 }
 
+// Rows that may not answer are no part of a group: tiles serve one side, whatever the plan says.
+TEST(CudaSymmetric, EligibleRowsServeOneSide) {
+  const std::int64_t dims = 16;
+  const std::vector<float> rows = gaussian(12, many * dims, 1);
+  std::vector<std::uint64_t> bitmap((many + 63) / 64, 0x0123456789abcdefu);
+  for (const int kind : {0, 1, 2}) {
+    Ask ask{.options = {.k = 4}, .slots = 200, .graph = true, .wgmma = true};
+    if (kind == 0) ask.options.eligible.first = 1;
+    if (kind == 1) ask.options.eligible.last = many - 2;
+    if (kind == 2) ask.options.eligible.bitmap = bitmap;
+    ask.speculation = symmetric_rule();
+    ask.symmetric = true;
+    const Answer got = by_device(view(rows, dims), view(rows, dims), ask);
+    EXPECT_EQ(got.launches.symmetric, 0);
+    GraphOptions options{.search = ask.options};
+    options.search.run.device = "cpu";
+    expect_same(got.result, knn_graph(view(rows, dims), options));
+    EXPECT_TRUE(RowFilter::filters(ask.options.eligible, many, 0));
+  }
+  EXPECT_FALSE(RowFilter::filters({}, many, 0));
+  Eligible range;
+  range.first = 7;
+  range.last = 6 + many;
+  EXPECT_FALSE(RowFilter::filters(range, many, 7));
+  range.last = 5 + many;
+  EXPECT_TRUE(RowFilter::filters(range, many, 7));
+}
+
 // Of bytes that stay whole, in runs that are taken together whatever their sizes are.
 TEST(CudaSymmetric, BytesInRunsTakenTogether) {
   const std::int64_t dims = 24, rows = sampled() ? 8300 : 16500;  // two runs of 4,096 rows and more
