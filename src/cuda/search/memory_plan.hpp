@@ -139,7 +139,7 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
     nearest = std::max(nearest, padded_to_blocks(guessed) * speculation.sample(batch).tiles * groups_a_tile);
     if (speculation.serves_both())  // rows in another order, and thresholds
       total +=
-          (padded_to_blocks(rows) + tile_rows * 4) * (filter_width(precision, problem.corpus.cols) + 64) + rows * 17;
+          (padded_to_blocks(rows) + tile_rows * 4) * (filter_width(precision, problem.corpus.cols) + 64) + rows * 21;
     total += batch * problem.queries.cols * static_cast<std::int64_t>(dtype_size(problem.queries.dtype)) +
              batch * 8;  // the rows of those that are searched again
   }

@@ -53,8 +53,6 @@ class FilterPasses {
     const SampleRank& sampled = speculation.sample(count);
     unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
     if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
-    // Where thresholds are guessed again, a first part alone passes by these.
-    const std::int64_t most = speculation.serves_both() ? 3 * speculation.passing : args.capacity;
     for (std::int64_t first = 0; first < count; first += at_once) {
       Filter f{.args = some_queries(args, first, std::min(at_once, count - first))};
       sample(f, sampled.tiles);
@@ -67,7 +65,7 @@ class FilterPasses {
                                                   .rank = static_cast<std::uint32_t>(sampled.rank),
                                                   .stride = args.visits.at(threads),
                                                   .crowded = crowded,
-                                                  .most = static_cast<float>(most)});
+                                                  .most = static_cast<float>(speculation.most)});
     }
     if (crowded != nullptr)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,

@@ -40,10 +40,10 @@ class CudaSession final : public Session {
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), longest_(spec.k), centre_(device), rows_(device), queries_(device),
-        both_(device), moved_keys_(device), moved_bases_(device), query_rows_(device), states_(device), slots_(device),
-        counts_(device), best_(device), output_(device, thread_pool), chosen_(device), missed_rows_(device),
-        choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device),
-        long_lists_(device), exhaustive_(device),
+        both_(device), moved_keys_(device), moved_counts_(device), moved_bases_(device), query_rows_(device),
+        states_(device), slots_(device), counts_(device), best_(device), output_(device, thread_pool), chosen_(device),
+        missed_rows_(device), choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0),
+        underflowed_products_(device), long_lists_(device), exhaustive_(device),
         passes_(device, precision, filter_sum_of(spec.metric),
                 filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
                 thread_pool) {
@@ -164,12 +164,17 @@ class CudaSession final : public Session {
   void speculate_both() {
     passes_.guess(args(), speculation_, symmetric_guesses);
     const std::int64_t count = queries_.matrix.count, blocks = divide_up(count, 256);
-    MovedThresholds moved{.args = args(), .keys = moved_keys_.reserve(count), .bases = moved_bases_.reserve(count)};
+    MovedThresholds moved{.args = args(),
+                          .keys = moved_keys_.reserve(count),
+                          .counts = moved_counts_.reserve(count),
+                          .bases = moved_bases_.reserve(count)};
     device_.launch()(blocks, 256, 0, leave_thresholds, moved);
     preparer_->make_both(rows().matrix, moved.bases, model_, transform_, both_, queries_);
     in_one_order_ = true;
     moved.args = args();
-    device_.launch()(blocks, 256, 0, start_states, StartStates{.queries = queries_.matrix, .states = states_.data()});
+    StartStates anew = start();
+    anew.queries = queries_.matrix;
+    device_.launch()(blocks, 256, 0, start_states, anew);
     device_.launch()(blocks, 256, 0, take_thresholds, moved);
     passes_.speculate_both(args(), speculation_);
   }
@@ -204,11 +209,13 @@ class CudaSession final : public Session {
                               .filters = filters_,
                               .model = model_,
                               .transform = transform_,
-                              .start = {.states = states_.data(), .counts = counts_.data()},
+                              .start = start(),
                               .values = spec_.radius.has_value(),
                               .checked_later = checked_later(),
                               .longest = longest_});
   }
+  /// States and counts begin together: a count is of slots that the query at its position has filled.
+  StartStates start() const { return {.states = states_.data(), .counts = counts_.data()}; }
   /// It tells whether the kernels that rank every row find those that are not finite.
   bool checked_later() const {
     return !filters_ && !kept_ && !spec_.radius && spec_.k > 0 && sum_shows_elements(sum_of(spec_.metric));
@@ -327,6 +334,8 @@ class CudaSession final : public Session {
   void report(const Counters& counters) {
     report_bad_rows(counters);
     if (counters.undefined_keys != 0) report_undefined_product(counters.first_undefined);
+    if (counters.repeated != 0)
+      fail(ErrorCode::internal, cat(counters.repeated, " entries of lists name the row of the entry before them"));
     if (counters.infinite_keys != 0)
       report_infinite(spec_, counters.nearest_infinite != 0 ? ListEnd::nearest : ListEnd::farthest);
   }
@@ -347,6 +356,7 @@ class CudaSession final : public Session {
   // Of a graph whose tiles serve both sides: the rows in the order of their queries, and thresholds by row.
   PreparedMatrixBuffers<Device> both_;
   DeviceBuffer<double, Device> moved_keys_;
+  DeviceBuffer<std::uint32_t, Device> moved_counts_;
   DeviceBuffer<float, Device> moved_bases_;
   bool in_one_order_ = false;
   std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host

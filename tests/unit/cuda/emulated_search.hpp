@@ -44,7 +44,13 @@ struct Device : emulated::Device {
       if constexpr (std::is_same_v<Args, cuda::SearchArgs>)
         device->seen.two_bytes += kernel == cuda::refine_candidates ? 1 : 0;
       std::type_identity_t<Args> given = args;
-      if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;
+      if constexpr (std::is_same_v<Args, cuda::Finish>) {
+        given.speculative = given.speculative && !device->unchecked;
+        if (device->repeats) {  // packed words
+          auto* const best = static_cast<std::uint64_t*>(args.args.best);
+          best[1] = best[0];
+        }
+      }
       device->launches(blocks, threads, shared, kernel, given);
     }
     template <class Args>
@@ -59,6 +65,7 @@ struct Device : emulated::Device {
   cuda::SpeculationRule speculation{.any_k_queries = 0};  // tests that are of guesses ask for them
   Launches seen;
   bool unchecked = false;  // guesses of thresholds are not verified
+  bool repeats = false;    // the first list names its first row twice
 
   Launch launch() { return {this}; }
   cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
@@ -109,7 +116,7 @@ struct Ask {
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   bool wgmma = false;  // on a device of compute capability 9.0
   cuda::SpeculationRule speculation = {.any_k_queries = 0};
-  bool unchecked = false;
+  bool unchecked = false, repeats = false;
   int multiprocessors = 3;
   bool symmetric = false;  // of a graph tiles serve both of their sides
 };
@@ -173,6 +180,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   device.shared_bytes = ask.shared_bytes;
   device.speculation = ask.speculation;
   device.unchecked = ask.unchecked;
+  device.repeats = ask.repeats;
   device.multiprocessors = ask.multiprocessors;
   if (ask.wgmma) {
     device.usable = cuda::built_filters("90a-real", 90);

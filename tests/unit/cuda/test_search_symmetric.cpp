@@ -181,6 +181,30 @@ TEST(CudaSymmetric, MissedQueriesSeeAllRowsAgain) {
   EXPECT_THROW(by_device(view(rows, dims), view(rows, dims), ask), Error);
 }
 
+// A query for which more rows would pass than may keeps their number as its count, and no slot of it is filled. Who has its position when rows and queries
+// are in one order begins with none.
+TEST(CudaSymmetric, WhoComesToThePositionOfACrowdedQueryBeginsAnew) {
+  const std::int64_t dims = 12, crowded = 250;
+  std::vector<float> rows = gaussian(9, many * dims, 1);
+  for (std::int64_t i = 0; i < crowded; ++i)  // farther away, so that more rows look alike
+    for (std::int64_t j = 0; j < dims; ++j)
+      rows[static_cast<std::size_t>((i * 10 + 1) * dims + j)] *= std::exp(static_cast<float>(i) / 60);
+  Ask ask{.options = {.k = 4}, .slots = 255, .speculation = symmetric_rule()};
+  ask.speculation.most_passing = 0.11;
+  const Answer got = graph(view(rows, dims), ask);
+  EXPECT_GT(got.launches.gathered, 10);
+  EXPECT_LE(got.launches.gathered, crowded);
+}
+
+// Whatever ranks a row twice, no answer has it: its k-th would be too near.
+TEST(CudaSymmetric, ListsThatNameARowTwiceAreNoAnswer) {
+  const std::int64_t dims = 16;
+  const std::vector<float> rows = gaussian(10, 300 * dims, 1);
+  Ask ask{.options = {.k = 4}};
+  ask.repeats = true;
+  EXPECT_THROW(by_device(view(rows, dims), view(rows, dims), ask), Error);
+}
+
 // Where a warp's segment has no room for a group, its rows have lost the query as well as the query its rows.
 TEST(CudaSymmetric, GroupsThatFindNoRoomAreLostForBothSides) {
   for (const auto& [width, queries] : {std::pair{64, 256}, {128, 256}, {256, 260}})

@@ -40,6 +40,7 @@ struct QueryState {
 struct Counters {
   unsigned long long passed, ranked, underflowed;
   unsigned infinite_keys, nearest_infinite;  // entries of lists; those that no other is nearer than
+  unsigned repeated;                         // entries of lists that name the row of the entry before them
   unsigned undefined_keys;
   unsigned long long first_undefined;   // row of the corpus
   unsigned bad_rows, bad_queries;       // that the contract refuses

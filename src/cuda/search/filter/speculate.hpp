@@ -32,7 +32,10 @@ struct SpeculationRule {
   std::int64_t least_k_of_many = 8,
                many_queries = 4096;  // of so many, parts rank long enough for guesses to pay sooner
 
-  std::int64_t least_runs = 32;  // of a graph whose tiles serve both sides (BlockPairs)
+  // Of a graph whose tiles serve both sides: runs (BlockPairs), and for how many times the rows that are expected to
+  // pass guesses are of use; a first part alone passes by them.
+  std::int64_t least_runs = 32;
+  double most_passing = 3;
 
   /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
   bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
@@ -58,6 +61,7 @@ struct Speculation {
   SampleRank large_batch;  // the sample of many queries
   SampleRank first_part;   // of many queries: the tiles that pass first, from which thresholds are guessed again
   std::int64_t slots = 0;  // a query
+  std::int64_t most = 0;   // rows that may pass for a query by the first guess
   std::int64_t least_reestimated = 0;
   BlockPairs pairs = {};     // of a graph whose tiles serve both sides
   std::int64_t passing = 0;  // of it: the slots that are enough where rows are spread evenly
@@ -114,6 +118,7 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   speculation.small_batch = sample({16, 8});
   if (!speculation.active()) return {};
   speculation.slots = std::min(slots, speculative_slots(tiles, dims, k));
+  speculation.most = speculation.slots;
   speculation.least_reestimated = rule.least_reestimated;
   // Of a long list so much passes that a closer first guess is worth a larger sample.
   speculation.large_batch = k <= 256 ? sample({32, 16, 8}) : speculation.small_batch;
@@ -141,6 +146,7 @@ inline Speculation symmetric_speculation(Speculation speculation, const Speculat
   // All rows have slots at once: of few rows as many as where tiles serve one side, for clusters pass whole.
   constexpr std::int64_t usual_slots = std::int64_t{1} << 28;
   speculation.passing = std::min(speculation.slots, passing_slots(tiles, dims, k));
+  speculation.most = static_cast<std::int64_t>(rule.most_passing * static_cast<double>(speculation.passing));
   speculation.slots = std::clamp(usual_slots / (tiles * tile_rows), speculation.passing, speculation.slots);
   return speculation;
 }

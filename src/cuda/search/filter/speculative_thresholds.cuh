@@ -172,11 +172,12 @@ __global__ void leave_to_proof(LeaveToProof l) {
   l.args.counts[position] = 0;
 }
 
-/// Thresholds on their way from one order of a graph's rows, in which they were guessed, to another: by row.
+/// What was guessed of queries on its way from one order of a graph's rows to another: by row.
 struct MovedThresholds {
   SearchArgs args;
-  double* keys = nullptr;  // NaN: of a query given up
-  float* bases = nullptr;  // SortBothSides's
+  double* keys = nullptr;           // NaN: of a query given up
+  std::uint32_t* counts = nullptr;  // SearchArgs's, of one given up
+  float* bases = nullptr;           // SortBothSides's
 };
 __global__ void leave_thresholds(MovedThresholds m) {
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
@@ -186,15 +187,18 @@ __global__ void leave_thresholds(MovedThresholds m) {
   const bool none = state.given_up || !(state.threshold_key < infinite);
   const std::uint32_t row = m.args.queries.order[position];
   m.keys[row] = none ? double_of(0x7ff8000000000000ull) : state.threshold_key;
+  m.counts[row] = state.given_up ? m.args.counts[position] : 0;
   m.bases[row] = none ? -static_cast<float>(infinite) : static_cast<float>(state.coeffs.base);
 }
-/// Of states that have begun anew.
+/// Of states and counts that have begun anew: no slot is taken, whoever had this position before.
 __global__ void take_thresholds(MovedThresholds m) {
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (position >= m.args.queries.count) return;
-  const double key = m.keys[m.args.queries.order[position]];
-  if (key == key) tighten(m.args, position, key);
-  else give_up(m.args, position);
+  const std::uint32_t row = m.args.queries.order[position];
+  const double key = m.keys[row];
+  if (key == key) return tighten(m.args, position, key);
+  give_up(m.args, position);
+  m.args.counts[position] = m.counts[row];
 }
 
 /// When a first part of the tiles has passed, slots hold all of its rows that may be within the threshold so far.

@@ -115,6 +115,8 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
         if (key < 0) atomicAdd(&args.counters->nearest_infinite, 1u);
       }
       again = key == 0 && sums && !f.zeros_are_exact;
+      // A row that was ranked twice stands beside itself, and the list's k-th is nearer than it should be.
+      if (i > 0 && Form::position(best[i]) == Form::position(best[i - 1])) atomicAdd(&args.counters->repeated, 1u);
       underflowed += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
       if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
     } else if (i < f.out_k) {
