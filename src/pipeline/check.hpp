@@ -45,5 +45,11 @@ KnnOptions wide_search_options(const GraphOptions& options);
 inline Shape shape_on(const Backend& backend, const Points& points) {
   return {points.rows, points.cols, points.dtype, backend.device().holds(points.data)};
 }
+/// Whether rows that lie on a device are searched among themselves, in the one array of a call.
+inline bool searches_itself(const Shape& shape, const Points& corpus, const Points& queries) {
+  return shape.on_device && corpus.data == queries.data && corpus.rows == queries.rows && corpus.cols == queries.cols &&
+         corpus.dtype == queries.dtype && corpus.row_stride == queries.row_stride &&
+         corpus.col_stride == queries.col_stride && corpus.byte_swapped == queries.byte_swapped;
+}
 
 }  // namespace vicinal

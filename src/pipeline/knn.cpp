@@ -178,6 +178,7 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
           later.query_batch = std::min(later.query_batch, own.get().query_batch);
           later.corpus_chunk = std::min(later.corpus_chunk, own.get().corpus_chunk);
           later.resident = own.get().resident;
+          later.symmetric = own.get().symmetric;
           return smaller;
         });
     if (!ran) continue;
@@ -290,12 +291,6 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 
 namespace {
 
-/// Whether rows are searched among themselves.
-bool same_array(const Points& a, const Points& b) {
-  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype &&
-         a.row_stride == b.row_stride && a.col_stride == b.col_stride && a.byte_swapped == b.byte_swapped;
-}
-
 /// checked_knn_into is knn_into without check_search, which its callers have done.
 Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
                         const KnnOptions& options) {
@@ -303,7 +298,7 @@ Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Pr
     return knn_on_devices(out, corpus, prepared, queries, options, devices);
   const Backend& backend = find_backend(options.run.device);
   ProblemShape problem = knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan());
-  problem.symmetric = problem.corpus.on_device && same_array(corpus, queries);
+  problem.symmetric = searches_itself(problem.corpus, corpus, queries);
   const KeptPlan::Loan loan = prepared.last ? prepared.last->plan(backend, problem, options)
                                             : KeptPlan::Loan(make_plan(backend, problem, options));
   const SearchPlan& plan = *loan;

@@ -112,13 +112,11 @@ class Fitter {
     std::int64_t most = proposal_.symmetric_tiles;  // and few enough that rounds have pairs for every thread
     while (most > 1 && tiles / most < 8 * threads) --most;
     if (tiles / most < 2 * threads) return false;
-    if (!shape(problem_.queries.rows, rows_, threads, false)) return false;
     plan_.symmetric = true;
     plan_.symmetric_rows = most * tile_;
-    plan_.row_splits = 1;
-    plan_.peak_bytes = backend_.bytes(plan_, problem_);
-    if (plan_.peak_bytes <= budget_) return true;
+    if (shape(problem_.queries.rows, rows_, threads, false)) return true;
     plan_.symmetric = false;
+    plan_.symmetric_rows = 0;
     return false;
   }
 
@@ -142,7 +140,8 @@ class Fitter {
       plan_.query_block = std::min(most, rounded_up(batch, lanes_));
     const std::int64_t blocks = divide_up(batch, plan_.query_block);
     const std::int64_t tiles = divide_up(std::min(chunk, rows_), tile_);
-    plan_.row_splits = blocks >= threads ? 1 : std::clamp<std::int64_t>(divide_up(2 * threads, blocks), 1, tiles);
+    plan_.row_splits =
+        plan_.symmetric || blocks >= threads ? 1 : std::clamp<std::int64_t>(divide_up(2 * threads, blocks), 1, tiles);
     const std::int64_t batches = (problem_.queries.rows + batch - 1) / std::max<std::int64_t>(batch, 1);
     plan_.passes = plan_.resident ? 1 : std::max<std::int64_t>(batches, 1);
     plan_.peak_bytes = backend_.bytes(plan_, problem_);

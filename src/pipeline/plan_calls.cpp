@@ -66,15 +66,21 @@ std::optional<Plan> by_devices(const Corpus& corpus, const Shape& queries, const
                         devices, plan_share);
 }
 
+/// itself: the rows are their own queries.
 template <class Corpus>
-Plan plan_knn(const Corpus& corpus, const Shape& queries, const KnnOptions& options) {
+Plan plan_knn(const Corpus& corpus, const Shape& queries, const KnnOptions& options, bool itself = false) {
   const FpGuard guard;
   const Backend& backend = find_backend(options.run.device);
   check_memory(backend, corpus, options);
   check_shapes(shape_of(corpus), queries, options.metric);
   check_options(shape_of(corpus), queries, options);
-  if (const auto several = by_devices(corpus, queries, options, false, plan_knn<Corpus>)) return *several;
-  return make_plan_of(backend, knn_problem(shape_on(backend, corpus), queries, options), corpus, options, std::nullopt);
+  if (const auto several = by_devices(
+          corpus, queries, options, false,
+          [](const Corpus& rows, const Shape& asked, const KnnOptions& one) { return plan_knn(rows, asked, one); }))
+    return *several;
+  ProblemShape problem = knn_problem(shape_on(backend, corpus), queries, options);
+  problem.symmetric = itself;
+  return make_plan_of(backend, problem, corpus, options, std::nullopt);
 }
 
 template <class Rows>
@@ -87,8 +93,9 @@ Plan plan_of_graph(const Rows& rows, const GraphOptions& options) {
   if (const std::vector<std::string> devices = several_devices(options.search.run.device); !devices.empty()) {
     const KnnOptions search = graph_search_options(options);
     const Share share = share_of(shape_of(rows), shape_of(rows), search, false, devices);
-    return plan_of_shares(rows, shape_of(rows), share.by_rows ? wide_search_options(options) : search, share, devices,
-                          plan_knn<Rows>);
+    return plan_of_shares(
+        rows, shape_of(rows), share.by_rows ? wide_search_options(options) : search, share, devices,
+        [](const Rows& some, const Shape& asked, const KnnOptions& one) { return plan_knn(some, asked, one); });
   }
   const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
   return make_plan_of(backend, problem, rows, options.search, std::nullopt);
@@ -123,7 +130,8 @@ Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options
   check_view(queries, "query");
   const Backend& backend = find_backend(options.run.device);
   check_reach(backend, {}, queries, options);
-  return plan(corpus, shape_on(backend, queries), options);
+  const Shape asked = shape_on(backend, queries);
+  return plan_knn(corpus, asked, options, searches_itself(asked, corpus, queries));
 }
 Plan plan_graph(const Points& rows, const GraphOptions& options) { return plan_of_graph(rows, options); }
 Plan plan_graph(const Shape& rows, const GraphOptions& options) { return plan_of_graph(rows, options); }

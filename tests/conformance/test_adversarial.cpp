@@ -271,10 +271,10 @@ TEST(CudaAdversarial, GraphsFromBothSidesOfTilesHaveTheirBits) {
   } shapes[] = {
       {Rows::gaussian, 98304, 128, 15, Metric::euclidean},  {Rows::gaussian, 98305, 60, 8, Metric::sqeuclidean},
       {Rows::gaussian, 100001, 300, 12, Metric::cosine},    {Rows::bytes, 120000, 128, 15, Metric::euclidean},
-      {Rows::bytes, 98560, 784, 15, Metric::sqeuclidean},   {Rows::lengths, 98400, 100, 10, Metric::euclidean},
+      {Rows::bytes, 98560, 784, 100, Metric::sqeuclidean},  {Rows::lengths, 98400, 100, 10, Metric::euclidean},
       {Rows::lengths, 98400, 130, 20, Metric::correlation}, {Rows::clusters, 99999, 64, 15, Metric::euclidean},
       {Rows::clusters, 98304, 200, 30, Metric::euclidean},  {Rows::equal, 98304, 128, 15, Metric::euclidean},
-      {Rows::isolated, 98304, 96, 100, Metric::euclidean},  {Rows::gaussian, 98304, 24, 300, Metric::euclidean}};
+      {Rows::isolated, 98304, 96, 32, Metric::euclidean},   {Rows::gaussian, 98304, 24, 32, Metric::euclidean}};
   for (const auto& shape : shapes) {
     SCOPED_TRACE(std::to_string(static_cast<int>(shape.kind)) + ": " + std::to_string(shape.n) + " x " +
                  std::to_string(shape.d) + ", k = " + std::to_string(shape.k));

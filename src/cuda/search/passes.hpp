@@ -25,26 +25,26 @@ class FilterPasses {
  public:
   FilterPasses(Device& device, Precision precision, Sum sum, const FilterKernel* kernel, ThreadPool& thread_pool)
       : device_(device), precision_(precision), sum_(sum), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
-        candidates_(device), segment_counts_(device), crowded_(device), sides_(device), loosest_(device) {}
+        candidates_(device), segment_counts_(device), crowded_(device), sides_(device), loosest_(device),
+        passed_(device) {}
 
   /// Whether the filter tests groups of rows, in searches where it can.
   bool by_groups() const noexcept { return kernel_ != nullptr && kernel_->groups; }
 
   /// A sample guesses the thresholds, and a first part of the tiles guesses them again; then the other tiles.
   void speculate(const SearchArgs& args, const Speculation& speculation) {
-    const std::int64_t count = args.queries.count;
-    guess(args, speculation, count);
-    Filter f{.args = args};
-    if (speculation.reestimates(count)) {
-      f.last = speculation.first_part.tiles;
-      run<false>(f, true);
-      ask(f);
-      reestimate(args, speculation.first_part.rank, args.capacity / 2);
-      f.first = f.last;
-    }
-    f.last = args.rows.tiles();
-    run<false>(f, true);
-    ask(f);
+    guess(args, speculation, args.queries.count);
+    pass_one(args, speculation);
+  }
+  /// The same of a graph whose tiles were to serve both sides, without the guess: of so many queries at a time that what
+  /// passes has the room that the plan gives it there.
+  void serve_one(const SearchArgs& args, const Speculation& speculation) {
+    const std::int64_t count = args.queries.count,
+                       share = divide_up(candidate_entries(count, args.capacity, 0, true, true),
+                                         symmetric_entries(count, speculation.passing, 0)),
+                       at_once = std::max(count / share / block_queries, std::int64_t{1}) * block_queries;
+    for (std::int64_t first = 0; first < count; first += at_once)
+      pass_one(some_queries(args, first, std::min(at_once, count - first)), speculation);
   }
 
   /// Thresholds from a sample of the tiles, of so many queries at a time.
@@ -73,16 +73,20 @@ class FilterPasses {
   }
 
   /// The tiles of a graph whose rows and queries are in one order, each of them for both of its sides; thresholds were
-  /// guessed, and are guessed again when the first runs have passed.
-  void speculate_both(const SearchArgs& args, const Speculation& speculation) {
+  /// guessed, and are guessed again when the first runs have passed. False where so much passed in these that tiles are
+  /// to serve one side.
+  bool speculate_both(const SearchArgs& args, const Speculation& speculation) {
     Filter f{.args = args, .pairs = speculation.pairs, .passing = speculation.passing};
     f.args.visits = {.count = args.rows.tiles(), .step = 1};
     f.sides = sides_.reserve(padded_sides(args.rows.count));
     f.loosest = loosest_.reserve(args.rows.tiles() * pairs_a_tile);
     const std::int64_t first = speculation.first_runs.tiles, all = speculation.pairs.runs();
     pass_both(f, 0, first);
+    const double most = speculation.most_passed * static_cast<double>(speculation.passing * args.queries.count);
+    if (static_cast<double>(passed(args, speculation.passing)) > most) return false;
     reestimate(args, speculation.first_runs.rank, args.capacity);
     pass_both(f, first, all);
+    return true;
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
@@ -127,6 +131,21 @@ class FilterPasses {
   }
 
  private:
+  /// All tiles for one of their sides, by guessed thresholds: a first part guesses them again, where that pays.
+  void pass_one(const SearchArgs& args, const Speculation& speculation) {
+    const std::int64_t count = args.queries.count;
+    Filter f{.args = args};
+    if (speculation.reestimates(count)) {
+      f.last = speculation.first_part.tiles;
+      run<false>(f, true);
+      ask(f);
+      reestimate(args, speculation.first_part.rank, args.capacity / 2);
+      f.first = f.last;
+    }
+    f.last = args.rows.tiles();
+    run<false>(f, true);
+    ask(f);
+  }
   /// Runs of pairs of blocks by the thresholds of now, in so many launches that what passes in one has room.
   void pass_both(Filter& f, std::int64_t first, std::int64_t last) {
     const std::int64_t at_once = divide_up(last - first, symmetric_launches(f.args.rows.count));
@@ -139,6 +158,16 @@ class FilterPasses {
           std::min((f.last - f.first) * f.pairs.run * f.pairs.block_tiles * tile_rows, f.args.rows.count / 2);
       ask(f.args, met, 2);
     }
+  }
+  /// Rows that have passed, for all queries together.
+  std::uint64_t passed(const SearchArgs& args, std::int64_t passing) {
+    unsigned long long sum = 0, *const on_device = passed_.reserve(1);
+    device_.zero(on_device, sizeof sum);
+    device_.launch()((args.queries.count + 255) / 256, 256, 0, count_passed,
+                     CountPassed{.args = args, .passing = passing, .sum = on_device});
+    device_.out(&sum, on_device, sizeof sum);
+    device_.wait();
+    return sum;
   }
   /// What the slots hold of a first part of the rows guesses thresholds again, of queries that have so many at most.
   void reestimate(const SearchArgs& args, std::int64_t rank, std::int64_t most) {
@@ -236,6 +265,7 @@ class FilterPasses {
   // Of a graph whose tiles serve both sides.
   DeviceBuffer<BothSides, Device> sides_;
   DeviceBuffer<GroupCoeffs, Device> loosest_;
+  DeviceBuffer<unsigned long long, Device> passed_;
   double unasked_ = 0;  // seconds of launches since the host waited
 };
 

@@ -65,13 +65,18 @@ inline std::int64_t arriving_rows(const ProblemShape& problem) {
   return rows >= 64 * problem.k && rows >= least_filtered_rows ? rows : 0;
 }
 
-inline constexpr std::int64_t least_symmetric_rows = 3 << 15;  // of fewer, what passes by both sides takes longer
+/// Rows of fewer than these what passes by both sides takes longer than their products save; of long lists more passes,
+/// and products of more than a slab of columns are more to save.
+inline std::int64_t least_symmetric_rows(std::int64_t cols, std::int64_t k) {
+  constexpr std::int64_t least = 3 << 15, usual_k = 32, slab = 128;
+  return std::max(least, least * k * slab / (usual_k * std::max(cols, slab)));
+}
 /// Whether tiles of a graph may serve both of their sides: of rows that all may answer, by the filter that tests groups
 /// of them, where thresholds are guessed.
 inline bool proposes_symmetric(const ProblemShape& problem, const Execution& run, Precision first) {
   const std::int64_t rows = problem.corpus.rows, cols = problem.corpus.cols, tiles = divide_up(rows, tile_rows);
   if (!problem.symmetric || problem.range || problem.filtered || run.instruction_set != "wgmma" ||
-      rows < least_symmetric_rows || !serves_both_sides(first, filter_sum_of(problem.metric), cols))
+      rows < least_symmetric_rows(cols, problem.k) || !serves_both_sides(first, filter_sum_of(problem.metric), cols))
     return false;
   const SpeculationRule rule;
   return symmetric_speculation(speculation_of(rule, rows, tiles, cols, problem.k, true, 4096), rule, tiles, cols,

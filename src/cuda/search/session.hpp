@@ -120,7 +120,7 @@ class CudaSession final : public Session {
     if (!filters_) exhaustive_.search(args(), wide_, checked_later(), seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
-    else if (speculates_ && speculation_.serves_both()) speculate_both();
+    else if (speculates_ && serves_both()) speculate_both();
     else if (speculates_) passes_.speculate(args(), speculation_);
     else passes_.prove(args(), seen_rows_ == 0, [&] { rerank_candidates(false); });
     seen_rows_ += rows().matrix.count;
@@ -159,6 +159,11 @@ class CudaSession final : public Session {
   }
 
  private:
+  /// Whether tiles may serve both sides: the batch is the corpus.
+  bool serves_both() const {
+    return speculation_.serves_both() && first_row_ == 0 && rows().matrix.count == spec_.corpus.rows &&
+           queries_.matrix.count == spec_.corpus.rows && numbers_.adjacent() && numbers_.front() == 0;
+  }
   /// Of a graph whose tiles serve both of their sides: thresholds are guessed of the rows as they are prepared, and then
   /// rows and queries are prepared again, in one order that these thresholds have a part in.
   void speculate_both() {
@@ -172,11 +177,16 @@ class CudaSession final : public Session {
     preparer_->make_both(rows().matrix, moved.bases, model_, transform_, both_, queries_);
     in_one_order_ = true;
     moved.args = args();
-    StartStates anew = start();
-    anew.queries = queries_.matrix;
-    device_.launch()(blocks, 256, 0, start_states, anew);
-    device_.launch()(blocks, 256, 0, take_thresholds, moved);
-    passes_.speculate_both(args(), speculation_);
+    const auto begin = [&] {
+      StartStates states = start();
+      states.queries = queries_.matrix;
+      device_.launch()(blocks, 256, 0, start_states, states);
+      device_.launch()(blocks, 256, 0, take_thresholds, moved);
+    };
+    begin();
+    if (passes_.speculate_both(args(), speculation_)) return;
+    begin();
+    passes_.serve_one(args(), speculation_);
   }
 
   /// rows: of the caller's queries, which `points` holds densely.

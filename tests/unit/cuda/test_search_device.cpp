@@ -29,7 +29,7 @@ struct Planned final : IdleBackend {
 
   explicit Planned(std::int64_t shared) : shared_bytes(shared) {
     idle_facts.name = "cuda:0";
-    idle_facts.instruction_sets = {"mma"};
+    idle_facts.instruction_sets = {"mma", "wgmma"};
   }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
@@ -107,6 +107,37 @@ TEST(CudaSharedMemory, BatchesTakeWhatIsThereBefore) {
   EXPECT_GT(kept.peak_bytes, device.kept_bytes);
   EXPECT_LE(kept.peak_bytes, device.ready_bytes);
   EXPECT_LT(whole.query_batch, kept.query_batch);
+}
+
+// Tiles serve both sides where that fits, whatever one side would take of all queries at once.
+TEST(CudaPlan, TilesServeBothSidesWhereTheyFit) {
+  const auto plan = [](std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t budget) {
+    GraphOptions options{.search = {.k = k}};
+    options.search.run.instruction_set = "wgmma";
+    options.search.memory.host = budget;
+    return make_plan(Planned(h100), graph_problem({rows, cols, DType::f32, true}, options), options.search);
+  };
+  const std::int64_t gb = std::int64_t{1} << 30;
+  const SearchPlan whole = plan(1 << 20, 128, 15, 100 * gb);
+  EXPECT_TRUE(whole.symmetric);
+  EXPECT_EQ(whole.query_batch, 1 << 20);
+  EXPECT_EQ(whole.row_splits, 1);
+  EXPECT_LT(whole.peak_bytes, 24 * gb);
+  const SearchPlan fits = plan(1 << 20, 128, 15, whole.peak_bytes);
+  EXPECT_TRUE(fits.symmetric);
+  EXPECT_EQ(fits.peak_bytes, whole.peak_bytes);
+  const SearchPlan less = plan(1 << 20, 128, 15, whole.peak_bytes - 1);
+  EXPECT_FALSE(less.symmetric);
+  EXPECT_EQ(less.symmetric_rows, 0);
+  EXPECT_LT(less.query_batch, 1 << 20);
+  EXPECT_LT(less.peak_bytes, whole.peak_bytes);
+  // Of long lists more passes, of long rows less in comparison.
+  EXPECT_FALSE(plan((3 << 15) - 1, 128, 15, 64 * gb).symmetric);
+  EXPECT_TRUE(plan(3 << 15, 128, 32, 64 * gb).symmetric);
+  EXPECT_FALSE(plan(3 << 15, 128, 33, 64 * gb).symmetric);
+  EXPECT_TRUE(plan(3 << 15, 784, 100, 64 * gb).symmetric);
+  EXPECT_FALSE(plan(3 << 16, 128, 100, 64 * gb).symmetric);
+  EXPECT_TRUE(plan(1 << 20, 128, 100, 100 * gb).symmetric);
 }
 
 TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {

@@ -45,7 +45,8 @@ cuda::SpeculationRule symmetric_rule(double besides = mostly) {
           .deviations = 0,
           .rows_besides = besides,
           .least_k_of_many = 1,
-          .least_runs = 2};
+          .least_runs = 2,
+          .most_passed = 1e9};
 }
 
 /// The lists of all rows among themselves, with equal bits. self: a row is a neighbour of its own.
@@ -141,8 +142,7 @@ TEST(CudaSymmetric, BytesInRunsTakenTogether) {
 }
 
 // Lengths and steps of all sizes, a cluster, isolated rows, rows that are equal and rows that no filter has.
-TEST(CudaSymmetric, RowsOfAllKinds) {
-  const std::int64_t dims = 30;
+std::vector<float> rows_of_all_kinds(std::int64_t dims) {
   std::vector<float> rows = gaussian(5, many * dims, 1);
   const auto row = [&](std::int64_t i) { return std::span(rows).subspan(static_cast<std::size_t>(i * dims), dims); };
   std::mt19937 random(6);
@@ -157,17 +157,36 @@ TEST(CudaSymmetric, RowsOfAllKinds) {
     for (float& value : row(i)) value *= 1e4F;
   for (float& value : row(1820)) value *= 1e30F;
   for (float& value : row(1821)) value *= 1e-30F;
+  return rows;
+}
+
+TEST(CudaSymmetric, RowsOfAllKinds) {
+  const std::int64_t dims = 30;
+  std::vector<float> rows = rows_of_all_kinds(dims);
   for (const bool self : {false, true}) {
     if (sampled() && self) continue;
     graph(view(rows, dims), {.options = {.k = 6}, .slots = 200, .speculation = symmetric_rule()}, self);
   }
   if (sampled()) return;
   // Rows without a direction, which are at a distance of 1 from all others.
-  std::ranges::fill(row(7), 0.0F);
-  std::ranges::fill(row(2000), 0.0F);
+  for (const std::int64_t zero : {7, 2000})
+    std::ranges::fill(std::span(rows).subspan(static_cast<std::size_t>(zero * dims), dims), 0.0F);
   graph(view(rows, dims), {.options = {.k = 6, .metric = Metric::cosine, .degenerate = Degenerate::one},
                            .slots = 200,
                            .speculation = symmetric_rule()});
+}
+
+// Where a first part lets more pass than it should, tiles serve one side after all, from the beginning.
+TEST(CudaSymmetric, WhereMuchPassesTilesServeOneSide) {
+  const std::int64_t dims = 30;
+  const std::vector<float> rows = rows_of_all_kinds(dims);
+  Ask ask{.options = {.k = 6}, .slots = 200, .speculation = symmetric_rule()};
+  const Answer both = graph(view(rows, dims), ask);
+  ask.speculation.most_passed = 0;
+  const Answer one = graph(view(rows, dims), ask);
+  EXPECT_LT(one.launches.symmetric, both.launches.symmetric);
+  EXPECT_GE(one.launches.reestimated, 1);
+  EXPECT_LE(one.launches.gathered, both.launches.gathered + many / 20);
 }
 
 TEST(CudaSymmetric, MissedQueriesSeeAllRowsAgain) {
@@ -181,7 +200,7 @@ TEST(CudaSymmetric, MissedQueriesSeeAllRowsAgain) {
   EXPECT_THROW(by_device(view(rows, dims), view(rows, dims), ask), Error);
 }
 
-// A query for which more rows would pass than may keeps their number as its count, and no slot of it is filled. Who has its position when rows and queries
+// A query for which more rows would pass than may keeps their number as its count, and no slot of it is filled. The query that has its position when rows and queries
 // are in one order begins with none.
 TEST(CudaSymmetric, WhoComesToThePositionOfACrowdedQueryBeginsAnew) {
   const std::int64_t dims = 12, crowded = 250;

@@ -36,6 +36,9 @@ struct SpeculationRule {
   // pass guesses are of use; a first part alone passes by them.
   std::int64_t least_runs = 32;
   double most_passing = 3;
+  // Where more than this share of them has passed in that part, near rows lie together, tight clusters most of all:
+  // ranking takes the time, and tiles that serve one side leave less of it.
+  double most_passed = 0.25;
 
   /// Whether so many neighbours of each query of a batch, of so many columns, are guessed.
   bool guesses(std::int64_t k, std::int64_t queries, std::int64_t dims) const {
@@ -66,6 +69,7 @@ struct Speculation {
   BlockPairs pairs = {};     // of a graph whose tiles serve both sides
   std::int64_t passing = 0;  // of it: the slots that are enough where rows are spread evenly
   SampleRank first_runs;     // the same as first_part, in runs of these
+  double most_passed = 0;    // share of `passing` in that part, of more of which tiles serve one side
   bool active() const { return small_batch.tiles > 0; }
   bool serves_both() const { return pairs.run > 0; }
   bool reestimates(std::int64_t queries) const { return first_part.tiles > 0 && queries >= least_reestimated; }
@@ -128,7 +132,7 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t quer
   return speculation;
 }
 
-/// Whether tiles of a graph may serve both sides: rows are multiplied as they are as queries, in one slab.
+/// Whether tiles of a graph may serve both sides: rows are multiplied as they are as queries, and tested in groups.
 constexpr bool serves_both_sides(Precision precision, Sum sum, std::int64_t dims) {
   return precision == Precision::int8 && sum == Sum::squares && dims <= most_grouped_width;
 }
@@ -146,6 +150,7 @@ inline Speculation symmetric_speculation(Speculation speculation, const Speculat
   // All rows have slots at once: of few rows as many as where tiles serve one side, for clusters pass whole.
   constexpr std::int64_t usual_slots = std::int64_t{1} << 28;
   speculation.passing = std::min(speculation.slots, passing_slots(tiles, dims, k));
+  speculation.most_passed = rule.most_passed;
   speculation.most = static_cast<std::int64_t>(rule.most_passing * static_cast<double>(speculation.passing));
   speculation.slots = std::clamp(usual_slots / (tiles * tile_rows), speculation.passing, speculation.slots);
   return speculation;

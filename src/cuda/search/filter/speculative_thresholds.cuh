@@ -190,7 +190,7 @@ __global__ void leave_thresholds(MovedThresholds m) {
   m.counts[row] = state.given_up ? m.args.counts[position] : 0;
   m.bases[row] = none ? -static_cast<float>(infinite) : static_cast<float>(state.coeffs.base);
 }
-/// Of states and counts that have begun anew: no slot is taken, whoever had this position before.
+/// Of states and counts that have begun anew: no slot is taken.
 __global__ void take_thresholds(MovedThresholds m) {
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (position >= m.args.queries.count) return;
@@ -199,6 +199,22 @@ __global__ void take_thresholds(MovedThresholds m) {
   if (key == key) return tighten(m.args, position, key);
   give_up(m.args, position);
   m.args.counts[position] = m.counts[row];
+}
+
+/// It adds up what has passed for the queries of a graph whose tiles serve both sides; one that was given up counts as
+/// `passing` rows.
+struct CountPassed {
+  SearchArgs args;
+  std::int64_t passing = 0;
+  unsigned long long* sum = nullptr;
+};
+__global__ void count_passed(CountPassed c) {
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  unsigned long long passed = 0;
+  if (position < c.args.queries.count)
+    passed = c.args.states[position].given_up ? static_cast<unsigned long long>(c.passing) : c.args.counts[position];
+  for (int h = 16; h > 0; h /= 2) passed += __shfl_xor_sync(all_lanes, passed, h);
+  if (lane_index() == 0) atomicAdd(c.sum, passed);
 }
 
 /// When a first part of the tiles has passed, slots hold all of its rows that may be within the threshold so far.

@@ -17,12 +17,11 @@ struct Finish {
   void* distances = nullptr;
   std::int64_t* counts = nullptr;  // or null
   double *verified_radius = nullptr, *largest = nullptr;
-  bool filters = true;       // false: every row was ranked
-  std::int64_t pieces = 1;   // warps that share a query's row
-  bool full_lists = true;    // every query has k rows that may answer it: a shorter list has lost them to infinity
-  bool speculative = false;  // thresholds were guessed
-  std::int64_t most_missed =
-      0;  // rows that passed for a query, or would, with which it is searched again by proved ones
+  bool filters = true;           // false: every row was ranked
+  std::int64_t pieces = 1;       // warps that share a query's row
+  bool full_lists = true;        // every query has k rows that may answer it: a shorter list has lost them to infinity
+  bool speculative = false;      // thresholds were guessed
+  std::int64_t most_missed = 0;  // rows that passed for a query, or would: of no more it is searched again
   bool zeros_are_exact = false;
   Counters* host_counters = nullptr;  // memory of the host that has the counters in the end, or null
 };
@@ -62,6 +61,22 @@ __device__ __forceinline__ void publish_counters(const Finish& f) {
   __threadfence_system();
 }
 
+/// The radius that a query's list proves, and the largest error of its filter.
+__device__ __forceinline__ void put_bounds(const Finish& f, std::int64_t position, std::int64_t query, bool lost,
+                                           bool missed) {
+  const SearchArgs& args = f.args;
+  f.verified_radius[query] = lost ? -infinite : args.states[position].threshold_key;
+  const double error = f.filters && !lost
+                           ? largest_error(args.model, args.queries.quantized[position].norms,
+                                           {double_of(args.rows.largest[0]), double_of(args.rows.largest[1])},
+                                           args.queries.quantized[position].scale)
+                           : 0;
+  f.largest[query] = missed ? missed_mark : error;
+  if (lost) atomicAdd(missed ? &args.counters->missed : &args.counters->given_up, 1ull);
+  if (bits_of(error) > args.counters->largest_error)
+    atomicMax(&args.counters->largest_error, bits_of(error));  // seldom: it grows
+}
+
 template <class Form>
 __device__ __forceinline__ void finish_query(const Finish& f) {
   using Words = ListWords<Form>;
@@ -73,20 +88,8 @@ __device__ __forceinline__ void finish_query(const Finish& f) {
   const bool missed = is_missed<Form>(f, position), lost = missed || state.given_up;
   const std::int64_t query = f.filters ? args.queries.order[position] : position,
                      at = f.own_rows ? args.number_of(query) : query;
-  // The query's radius and error.
   const bool speaks = piece == 0 && lane_index() == 0;  // for the query
-  if (speaks) {
-    f.verified_radius[query] = lost ? -infinite : state.threshold_key;
-    const double error = f.filters && !lost
-                             ? largest_error(args.model, args.queries.quantized[position].norms,
-                                             {double_of(args.rows.largest[0]), double_of(args.rows.largest[1])},
-                                             args.queries.quantized[position].scale)
-                             : 0;
-    f.largest[query] = missed ? missed_mark : error;
-    if (lost) atomicAdd(missed ? &args.counters->missed : &args.counters->given_up, 1ull);
-    if (bits_of(error) > args.counters->largest_error)
-      atomicMax(&args.counters->largest_error, bits_of(error));  // seldom: it grows
-  }
+  if (speaks) put_bounds(f, position, query, lost, missed);
   if (lost) return;
   if (speaks && (f.full_lists || state.infinite_key) && static_cast<std::int64_t>(state.best) < args.k)
     atomicAdd(&args.counters->infinite_keys, 1u);
