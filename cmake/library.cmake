@@ -82,7 +82,7 @@ if(VICINAL_SANITIZE)
   target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   set_source_files_properties(${VICINAL_AVX2} ${VICINAL_AVX512} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON)  # their own flags
-  # What takes the time of a test stays optimized, in the preset that is not (tsan: half of the time to compile).
+  # What takes the time of a test stays optimized, in presets that are not (half of the time to compile).
   foreach(stem isa/int8_plain isa/float_plain rerank/rerank strings/myers_plain)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cpu/${stem}.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -O1)
   endforeach()

@@ -27,7 +27,7 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 COMMAND = ROOT / "build" / "bin" / "vicinal"
 # The share of the generated cases that `make test` runs; --scale 1 runs all. A sanitizer build runs of the tests those that
 # touch what the tool can see, and `make asan` and `make tsan` everything.
-REDUCED = {"cpu": "0.15", "unit": "0.08", "mutants": "0.1", "asan": "0.05", "tsan": "0.02"}
+REDUCED = {"cpu": "0.1", "unit": "0.05", "mutants": "0.06", "asan": "0.05", "tsan": "0.02"}
 REDUCED_TESTS = {
     "asan": "-Oracle.*:Adversarial.*Quarter:Shapes.Sampled*:Strings.LongTexts*:Threads.*:*Graph.EverySetting*:Filters.GroupsOfRows*:Select.EveryAlgorithm*:"
             "PlanOfMemory.*:AdversarialLists.*:*Paths.EveryLayout*:"
@@ -35,6 +35,8 @@ REDUCED_TESTS = {
             "GraphMemory.*:*Killing*:Resume.Pieces*:Resume.Loses*:PermutationIndex.BitsDoNot*:PermutationIndex.Recall*:Ranks.Scores*:*/correlation_f32:"
             "Progress.*:Filters.KdTreesInOneCall:Filters.WholeNumbers*:Filters.EveryPrecision*:"
             "Filters.TilesThatServe*:Filters.GuessedBounds*:Filters.KdTreesOfManyRows:Filters.OneQueryOnBoth*:OfWholeNumbers/Match.*/i8:GraphDevices.ManyRows*:"
+            "Filters.RowsThatRoundTo*:Filters.BytesOfWide*:Filters.Projection*:Filters.ProjectedRows*:Filters.FewQueriesOfALarge*:Filters.ARowBeyond*:Filters.RotationIs*:"
+            "MatchCalls.BestAndSecond*:OfWholeNumbers/Match.EverySetting*:States.FewColumns*:Runs.ManyTiles*:Devices.RefusedMemory*:PermutationIndex.Budgets*:PermutationIndex.Threads*:SelectNth.*:"
             "GraphDevices.KeptCorpora*:KdTreeOrder.*:MultiDevice.GraphsRanges*:Tables/*TileTest.FewQueries*:Filters.RunsOfEqual*:Filters.APlanThatSees*:Filters.ThePilot*:Filters.NothingWithin*:CudaRun.BatchesWhereMemoryIsShort:CorpusFile.TakesNoRowsAndManyBlocks:"
             "*/*_f64:*/*_f16:*/*_bf16:*/*_i8:*/*_u8:*/euclidean_f32:*/cosine_f32:*/l1_f32:*/inner_product_f32",
     "tsan": "Threads.*:Cancellation.*Progress*:Cancellation.AStop*:Progress.*:FloatingPoint.*:BadInput.*:Adversarial.EveryCaseHas*:"
