@@ -93,7 +93,7 @@ def all_steps(scale):
     python = {"VICINAL_COMMAND": str(COMMAND), "PYTHONDONTWRITEBYTECODE": "1"}
     return [
         Step("tree", [PYTHON, "scripts/check_tree.py"]),
-        Step("build", ["scripts/build", "cpu", "all", "vicinal_tests"], "build"),
+        Step("build", ["scripts/build", "cpu", "all", "vicinal_tests"], "build", limit=1800),
         Step("emu.build", ["scripts/build", "emu", "vicinal_emu"], "build"),
         Step("emu.simt", ["build-emu/bin/vicinal_simt"], needs=("emu.build",)),
         Step("emu.kernels", ["build-emu/bin/vicinal_kernels"], "gtest", ("emu.build",), shards=CORES),

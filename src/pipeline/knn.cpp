@@ -216,9 +216,11 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
   };
   const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
   SearchPlan fewer = plan;
-  fewer.symmetric = false;  // which takes all rows at once
+  fewer.symmetric = false;  // which takes all rows at once, in less memory than one side takes of as many
   SearchPlan shorter = fewer;
-  fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
+  do {
+    fewer.query_batch = std::min(fewer.query_batch, std::max(least, (fewer.query_batch + 1) / 2));
+  } while (plan.symmetric && fewer.query_batch > least && bytes(fewer) > bytes(plan) / 2);
   if (!problem.prepared && !plan.techniques.kd_tree)
     shorter.corpus_chunk =
         std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));

@@ -29,7 +29,8 @@ void note_underflow(Stats& stats, DistanceType type);
 void note_threads(Stats& stats, const ThreadPool& thread_pool);
 
 /// It makes a plan smaller, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves
-/// less, and a note about it. False where there is nothing to halve, or tiles serve both of their sides.
+/// less, and a note about it; where tiles served both of their sides they serve one, in half of the memory. False where
+/// there is nothing to halve.
 bool halve(SearchPlan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
            Stats& stats);
 

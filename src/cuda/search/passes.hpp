@@ -69,7 +69,14 @@ class FilterPasses {
     }
     if (crowded != nullptr)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
-                       LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
+                       LeaveToProof{.args = args, .crowded = crowded, .most = most_crowded(count)});
+  }
+  /// Whether that guess left all queries of a large batch to proved thresholds, so that no tile needs to pass by it.
+  bool left_to_proof(const SearchArgs& args) {
+    unsigned crowded = 0;
+    device_.out(&crowded, crowded_.data(), sizeof crowded);
+    device_.wait();
+    return crowded > most_crowded(args.queries.count);
   }
 
   /// The tiles of a graph whose rows and queries are in one order, each of them for both of its sides; thresholds were
@@ -131,6 +138,8 @@ class FilterPasses {
   }
 
  private:
+  /// Queries that may be left out of a pass; where they are more, all are.
+  static std::int64_t most_crowded(std::int64_t queries) { return queries / 8; }
   /// All tiles for one of their sides, by guessed thresholds: a first part guesses them again, where that pays.
   void pass_one(const SearchArgs& args, const Speculation& speculation) {
     const std::int64_t count = args.queries.count;

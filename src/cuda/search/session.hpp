@@ -168,6 +168,7 @@ class CudaSession final : public Session {
   /// rows and queries are prepared again, in one order that these thresholds have a part in.
   void speculate_both() {
     passes_.guess(args(), speculation_, symmetric_guesses);
+    if (passes_.left_to_proof(args())) return;
     const std::int64_t count = queries_.matrix.count, blocks = divide_up(count, 256);
     MovedThresholds moved{.args = args(),
                           .keys = moved_keys_.reserve(count),

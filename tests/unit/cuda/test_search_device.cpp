@@ -7,6 +7,7 @@
 #include "cuda/search/filter/self_test.cuh"
 #include "cuda/search/propose.hpp"
 #include "cuda/search/seconds.hpp"
+#include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
 #include "unit/cuda/emulated_search.hpp"
 #include "unit/idle_backend.hpp"
@@ -131,6 +132,15 @@ TEST(CudaPlan, TilesServeBothSidesWhereTheyFit) {
   EXPECT_EQ(less.symmetric_rows, 0);
   EXPECT_LT(less.query_batch, 1 << 20);
   EXPECT_LT(less.peak_bytes, whole.peak_bytes);
+  // Where memory is refused that was planned, less is asked for.
+  SearchPlan refused = whole;
+  Stats stats;
+  const ProblemShape problem = graph_problem({1 << 20, 128, DType::f32, true}, {.search = {.k = 15}});
+  const Planned device(h100);
+  ASSERT_TRUE(halve(refused, "int8", device, problem, stats));
+  EXPECT_FALSE(refused.symmetric);
+  refused.cascade = {"int8"};
+  EXPECT_LE(device.bytes(refused, problem), whole.peak_bytes / 2);
   // Of long lists more passes, of long rows less in comparison.
   EXPECT_FALSE(plan((3 << 15) - 1, 128, 15, 64 * gb).symmetric);
   EXPECT_TRUE(plan(3 << 15, 128, 32, 64 * gb).symmetric);

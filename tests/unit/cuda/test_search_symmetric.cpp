@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
+#include <type_traits>
 
 #include "cuda/search/filter/filter_test.hpp"
 #include "unit/cuda/emulated_search.hpp"
@@ -216,6 +218,51 @@ TEST(CudaSymmetric, WhoComesToThePositionOfACrowdedQueryBeginsAnew) {
   const Answer got = graph(view(rows, dims), ask);
   EXPECT_GT(got.launches.gathered, 10);
   EXPECT_LE(got.launches.gathered, crowded);
+}
+
+// Rows of several kinds, in whatever shares, by rules of whatever sense: guesses that are too small or too large, few slots, queries that are crowded,
+// first parts that let too much pass. VICINAL_TEST_SEED is the first seed.
+TEST(CudaSymmetric, AnyRuleHasTheBitsOfTheCpu) {
+  const char* const first = std::getenv("VICINAL_TEST_SEED");
+  const auto begin = static_cast<unsigned>(first == nullptr ? 0 : std::atoi(first));
+  std::int64_t symmetric = 0;
+  for (unsigned seed = begin; seed < begin + (sampled() ? 3u : 60u) && !HasFatalFailure(); ++seed) {
+    std::mt19937 random(seed);
+    const auto one_of = [&](auto... values) {
+      const std::common_type_t<decltype(values)...> list[] = {values...};
+      return list[random() % sizeof...(values)];
+    };
+    const std::int64_t count = one_of(many, 2049, 1800, 2304), dims = one_of(12, 8, 40, 64, 100, 130);
+    std::vector<float> rows = gaussian(seed, count * dims, one_of(0.0, 0.0, 3.0));
+    const unsigned share = one_of(0u, 5u, 20u, 50u);  // per cent that are not plain
+    const float tight = one_of(1e-1F, 1e-2F, 1e-4F, 0.0F), far = one_of(2.0F, 10.0F, 200.0F);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (random() % 100 >= share) continue;
+      const bool clustered = random() % 2 == 0;
+      const std::int64_t centre = static_cast<std::int64_t>(random() % 4) * dims;
+      for (std::int64_t j = 0; j < dims; ++j) {
+        float& value = rows[static_cast<std::size_t>(i * dims + j)];
+        value = clustered ? rows[static_cast<std::size_t>(centre + j)] + tight * value : far * value;
+      }
+    }
+    Ask ask{.options = {.k = one_of(4, 1, 8, 12), .metric = one_of(Metric::euclidean, Metric::sqeuclidean)},
+            .slots = one_of(255, 100, 40)};
+    ask.speculation = symmetric_rule(one_of(3.0, 1.0, 0.0, -2.0));
+    ask.speculation.most_passing = one_of(3.0, 0.3, 0.15, 0.11, 0.09, 0.07);
+    ask.speculation.most_passed = one_of(1e9, 1e9, 0.25, 0.05, 0.0);
+    ask.multiprocessors = one_of(3, 1, 7);
+    ask.graph = random() % 3 != 0;
+    ask.symmetric = ask.wgmma = true;
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << count << " x " << dims << ", " << share
+                                    << " % others, k " << ask.options.k);
+    const Answer got = by_device(view(rows, dims), view(rows, dims), ask);
+    symmetric += got.launches.symmetric;
+    EXPECT_LE(got.used_bytes, got.planned_bytes);
+    GraphOptions options{.search = ask.options, .include_self = !ask.graph};
+    options.search.run.device = "cpu";
+    expect_same(got.result, knn_graph(view(rows, dims), options));
+  }
+  EXPECT_GT(symmetric, 0);
 }
 
 // Whatever ranks a row twice, no answer has it: its k-th would be too near.
