@@ -127,9 +127,11 @@ void fit_batch(SearchPlan& plan, const std::string& precision, const SearchBacke
   SearchPlan alone = plan;
   alone.cascade = {precision};
   const std::int64_t least = plan.multiples.queries;
+  if (backend.bytes(alone, problem) > plan.budget_bytes) alone.symmetric = false;  // which takes all rows at once
   while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes)
     alone.query_batch = std::max(least, alone.query_batch / 2);
   plan.query_batch = alone.query_batch;
+  plan.symmetric = alone.symmetric;
 }
 
 /// A ChangedPlan is copied when it is changed: most searches change none.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/divide.hpp"
+#include "core/text.hpp"
 #include "core/visit_order.hpp"
 #include "cpu/filter/choose.hpp"
 
@@ -208,6 +209,9 @@ void PairFilter::run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile
 
 void filter_symmetric(const FilterPass& pass) {
   ThreadPool& thread_pool = pass.batch.thread_pool;
+  if (pass.batch.queries.count != pass.batch.chunk.count)
+    fail(ErrorCode::internal,
+         cat("tiles serve both sides of ", pass.batch.chunk.count, " rows and ", pass.batch.queries.count, " queries"));
   const std::int64_t blocks = divide_up(pass.batch.queries.count, pass.plan.symmetric_rows);
   thread_pool.for_each(blocks, [&](std::int64_t block, int thread) { PairFilter(pass, thread).run(block, block); });
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not come together in that order
