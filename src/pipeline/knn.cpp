@@ -217,12 +217,14 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
     return backend.search().bytes(shape, problem);
   };
   const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
+  const auto half = [&](std::int64_t batch) { return std::min(batch, std::max(least, (batch + 1) / 2)); };
   SearchPlan fewer = plan;
-  fewer.symmetric = false;  // which takes all rows at once, in less memory than one side takes of as many
+  fewer.symmetric = false;  // which takes all rows at once
   SearchPlan shorter = fewer;
-  do {
-    fewer.query_batch = std::min(fewer.query_batch, std::max(least, (fewer.query_batch + 1) / 2));
-  } while (plan.symmetric && fewer.query_batch > least && bytes(fewer) > bytes(plan) / 2);
+  // One side of as many queries may take more than both did: of no more than took as much, half.
+  while (plan.symmetric && fewer.query_batch > least && bytes(fewer) > bytes(plan))
+    fewer.query_batch = half(fewer.query_batch);
+  fewer.query_batch = half(fewer.query_batch);
   if (!problem.prepared && !plan.techniques.kd_tree)
     shorter.corpus_chunk =
         std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));

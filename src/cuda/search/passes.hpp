@@ -36,8 +36,8 @@ class FilterPasses {
     guess(args, speculation, args.queries.count);
     pass_one(args, speculation);
   }
-  /// The same of a graph whose tiles were to serve both sides, without the guess: of so many queries at a time that what
-  /// passes has the room that the plan gives it there.
+  /// It does the same, without the guess, for a graph whose tiles were to serve both sides: for so many queries at a time
+  /// that what passes has the room that the plan gives it there.
   void serve_one(const SearchArgs& args, const Speculation& speculation) {
     const std::int64_t count = args.queries.count,
                        share = divide_up(candidate_entries(count, args.capacity, 0, true, true),
@@ -140,7 +140,7 @@ class FilterPasses {
  private:
   /// Queries that may be left out of a pass; where they are more, all are.
   static std::int64_t most_crowded(std::int64_t queries) { return queries / 8; }
-  /// All tiles for one of their sides, by guessed thresholds: a first part guesses them again, where that pays.
+  /// It takes all tiles for one of their sides, by guessed thresholds; a first part guesses them again, where that pays.
   void pass_one(const SearchArgs& args, const Speculation& speculation) {
     const std::int64_t count = args.queries.count;
     Filter f{.args = args};
@@ -168,7 +168,7 @@ class FilterPasses {
       ask(f.args, met, 2);
     }
   }
-  /// Rows that have passed, for all queries together.
+  /// It returns how many rows have passed, for all queries together.
   std::uint64_t passed(const SearchArgs& args, std::int64_t passing) {
     unsigned long long sum = 0, *const on_device = passed_.reserve(1);
     device_.zero(on_device, sizeof sum);

@@ -65,8 +65,8 @@ inline std::int64_t arriving_rows(const ProblemShape& problem) {
   return rows >= 64 * problem.k && rows >= least_filtered_rows ? rows : 0;
 }
 
-/// Rows of fewer than these what passes by both sides takes longer than their products save; of long lists more passes,
-/// and products of more than a slab of columns are more to save.
+/// It returns how many rows a graph has at least whose tiles serve both sides: of fewer, ranking what passes takes longer
+/// than products save. Of long lists more passes, and products of more than a slab of columns are more to save.
 inline std::int64_t least_symmetric_rows(std::int64_t cols, std::int64_t k) {
   constexpr std::int64_t least = 3 << 15, usual_k = 32, slab = 128;
   return std::max(least, least * k * slab / (usual_k * std::max(cols, slab)));

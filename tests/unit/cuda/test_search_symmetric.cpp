@@ -220,8 +220,8 @@ TEST(CudaSymmetric, WhoComesToThePositionOfACrowdedQueryBeginsAnew) {
   EXPECT_LE(got.launches.gathered, crowded);
 }
 
-// Rows of several kinds, in whatever shares, by rules of whatever sense: guesses that are too small or too large, few slots, queries that are crowded,
-// first parts that let too much pass. VICINAL_TEST_SEED is the first seed.
+// Seeds draw the kinds of rows and the rule by which thresholds are guessed: guesses that are too small or too large, few slots, queries that are
+// crowded, first parts that let too much pass. VICINAL_TEST_SEED is the first seed.
 TEST(CudaSymmetric, AnyRuleHasTheBitsOfTheCpu) {
   const char* const first = std::getenv("VICINAL_TEST_SEED");
   const auto begin = static_cast<unsigned>(first == nullptr ? 0 : std::atoi(first));

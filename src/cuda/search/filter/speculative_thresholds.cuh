@@ -201,8 +201,8 @@ __global__ void take_thresholds(MovedThresholds m) {
   m.args.counts[position] = m.counts[row];
 }
 
-/// It adds up what has passed for the queries of a graph whose tiles serve both sides; one that was given up counts as
-/// `passing` rows.
+/// CountPassed adds up the rows that have passed for the queries of a graph whose tiles serve both sides; a query that
+/// was given up counts as `passing` rows.
 struct CountPassed {
   SearchArgs args;
   std::int64_t passing = 0;

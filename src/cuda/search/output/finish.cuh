@@ -61,7 +61,7 @@ __device__ __forceinline__ void publish_counters(const Finish& f) {
   __threadfence_system();
 }
 
-/// The radius that a query's list proves, and the largest error of its filter.
+/// It writes the radius that a query's list proves, and the largest error of its filter.
 __device__ __forceinline__ void put_bounds(const Finish& f, std::int64_t position, std::int64_t query, bool lost,
                                            bool missed) {
   const SearchArgs& args = f.args;
