@@ -30,7 +30,7 @@ COMMAND = ROOT / "build" / "bin" / "vicinal"
 REDUCED = {"cpu": "0.1", "unit": "0.05", "mutants": "0.06", "asan": "0.05", "tsan": "0.02"}
 REDUCED_TESTS = {
     "asan": "-Oracle.*:Adversarial.*Quarter:Shapes.Sampled*:Strings.LongTexts*:Threads.*:*Graph.EverySetting*:Filters.GroupsOfRows*:Select.EveryAlgorithm*:"
-            "PlanOfMemory.*:AdversarialLists.*:*Paths.EveryLayout*:"
+            "PlanOfMemory.*:AdversarialLists.*:LargeCases.*:*Paths.EveryLayout*:"
             "Shapes.EveryDimension*:Shapes.Gaussian*:Shapes.Image*:GraphShapes.*:RangeShapes.*:RangeLarge.*:Growth.*:"
             "GraphMemory.*:*Killing*:Resume.Pieces*:Resume.Loses*:PermutationIndex.BitsDoNot*:PermutationIndex.Recall*:Ranks.Scores*:*/correlation_f32:"
             "Progress.*:Filters.KdTreesInOneCall:Filters.WholeNumbers*:Filters.EveryPrecision*:"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/divide.hpp"
+#include "core/function_ref.hpp"
 
 namespace vicinal {
 
@@ -19,15 +20,15 @@ class Projection {
   /// None: rows stay as they are.
   Projection() = default;
   /// It keeps directions, [count][dims], in single precision, and makes them so much shorter that the norm is proved.
-  /// It is none where they are far from being orthonormal.
-  Projection(std::int64_t dims, std::span<const double> directions)
+  /// It is none where they are far from being orthonormal. poll: called every millisecond or two, and may throw.
+  Projection(std::int64_t dims, std::span<const double> directions, FunctionRef<void()> poll)
       : dims_(dims), directions_(static_cast<std::int64_t>(directions.size()) / dims),
         matrix_(static_cast<std::size_t>(directions_ * stride())) {
     for (std::int64_t j = 0; j < directions_; ++j)
       for (std::int64_t i = 0; i < dims; ++i)
         row(j)[i] = static_cast<float>(directions[static_cast<std::size_t>(j * dims + i)]);
     for (int attempt = 0; attempt < 4; ++attempt) {
-      const double norm = square_of_norm();
+      const double norm = square_of_norm(poll);
       if (norm <= 1) return;
       if (!(norm < most_square)) break;
       const double factor = (1 - shorter) / std::sqrt(norm);
@@ -82,13 +83,19 @@ class Projection {
   }
   /// It returns at least the square of the matrix's norm, the largest eigenvalue of B B^T, which is at most the largest
   /// sum of the magnitudes of one of its rows; most_square where that is more, or no number.
-  double square_of_norm() const noexcept {
-    double largest = 0;
+  double square_of_norm(FunctionRef<void()> poll) const {
+    std::vector<double> sums(static_cast<std::size_t>(directions_));
     for (std::int64_t i = 0; i < directions_; ++i) {
-      double sum = 0;
-      for (std::int64_t j = 0; j < directions_; ++j)
-        sum += std::fabs(product(matrix_.data() + i * stride(), matrix_.data() + j * stride(), stride()));
-      if (!(sum < most_square)) return most_square;
+      poll();
+      for (std::int64_t j = i; j < directions_; ++j) {
+        const double size = std::fabs(product(matrix_.data() + i * stride(), matrix_.data() + j * stride(), stride()));
+        sums[static_cast<std::size_t>(i)] += size;
+        if (j > i) sums[static_cast<std::size_t>(j)] += size;
+      }
+    }
+    double largest = 0;
+    for (const double sum : sums) {
+      if (!(sum < most_square)) return most_square;  // or no number
       largest = std::max(largest, sum);
     }
     const double d = static_cast<double>(dims_), p = static_cast<double>(directions_);

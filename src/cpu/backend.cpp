@@ -43,7 +43,8 @@ bool choose(Transform& transform, const InstructionSet& set, const SearchSpec& s
                      thread_pool);
   if (plan.projected > 0 && transform.usable) {
     Directions directions = choose_directions(kernels, spec, plan.projected - 1, 0, thread_pool);
-    if (Projection projection(spec.corpus.cols, directions.rows); projection.columns() == plan.projected)
+    // There are fewer directions where the sample has too few rows that can be used.
+    if (Projection projection(spec.corpus.cols, directions.rows, [&] { thread_pool.poll(0); }); projection.present())
       transform = projecting(std::move(directions.moved), std::move(projection));
   }
   if (plan.rotated && !transform.projection.present() && transform.usable && !(transform.integral_step > 0))

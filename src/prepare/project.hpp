@@ -1,7 +1,6 @@
 // The transform that projects rows (core/projection.hpp): to the directions in which rows of a sample differ most. Any
 // choice is sound, since what they leave of a row is measured; it decides how many rows a filter leaves.
 #pragma once
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -11,12 +10,9 @@
 namespace vicinal {
 
 inline constexpr std::int64_t most_projected_columns = 256;
-/// The columns of projected rows, where they are projected by name; 0: there are too few.
-constexpr std::int64_t projected_columns(std::int64_t dims) noexcept {
-  return dims < 4 ? 0
-                  : std::min<std::int64_t>(
-                        128, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(dims) / 2)));
-}
+/// It returns the columns of projected rows, where they are projected by name; 0: the rows have too few. A few rows have
+/// no more directions than there are of them.
+std::int64_t projected_columns(const Shape& corpus) noexcept;
 
 /// Directions are [][dims], orthonormal, of rows that `moved` moves and scales.
 struct Directions {

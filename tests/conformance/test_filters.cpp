@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "conformance/lists.hpp"
 #include "conformance/settings.hpp"
@@ -675,8 +676,20 @@ TEST(Filters, ProjectionIsForcedByName) {
   EXPECT_EQ(columns(some, "int8", Metric::euclidean), 0);
   EXPECT_EQ(columns(some, "f32", Metric::euclidean), 0);
   EXPECT_EQ(columns(some, "projected", Metric::l1), 0);
-  EXPECT_EQ(vicinal::plan(shape_of(wide.points()), shape_of(wide.points()), {.run = {.filter = "projected"}}).projected,
-            128);
+  const auto planned = [](const Table& rows) {
+    return vicinal::plan(shape_of(rows.points()), shape_of(rows.points()), {.run = {.filter = "projected"}}).projected;
+  };
+  EXPECT_EQ(planned(wide), 128);
+  // There are no more directions than rows, of which a sample of very wide ones has few.
+  const Table few = mixtures(rng, 40, 300, 5, 0.1), widest = mixtures(rng, 100, 16384, 5, 0.1);
+  for (const auto& [rows, want] : {std::pair{&few, 41}, std::pair{&widest, 65}}) {
+    EXPECT_EQ(columns(*rows, "projected", Metric::euclidean), want);
+    EXPECT_EQ(planned(*rows), want);
+    KnnOptions options{.k = 7};
+    const Neighbors want_lists = scanned(*rows, *rows, options);
+    options.run.filter = "projected";
+    EXPECT_EQ(difference(vicinal::knn(rows->points(), rows->points(), options), want_lists), "");
+  }
 }
 
 // Of rows that lie in few directions bytes and directions leave next to nothing: their distances are no estimates all the same.

@@ -335,7 +335,7 @@ std::optional<Way> project_if_best(const SampledSearch& search, const Survey& su
     const double least = best ? best->cycles * wider_gain : others / least_projected_gain;
     if (2 * columns > dims || survey.least_cycles(columns) > least) break;
     if (!first) directions = directions_of(columns);
-    Projection projection(dims, directions.rows);
+    Projection projection(dims, directions.rows, [&] { thread_pool.poll(0); });
     if (!projection.present() || projection.columns() != columns) break;
     if (first && !(pilot.held(projection) > least_held)) break;
     const Way way = survey.projected(pilot, projection);

@@ -178,7 +178,7 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   const bool int8 = in_codes(precision_of(proposal.cascade.front())), filters = proposal.cascade.size() > 1;
   proposal.techniques.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
   proposal.rotated = int8 && run.filter == rotated_filter;
-  if (int8 && run.filter == projected_filter) proposal.projected = projected_columns(problem.corpus.cols);
+  if (int8 && run.filter == projected_filter) proposal.projected = projected_columns(problem.corpus);
   proposal.techniques.second_level = int8 && takes_second(problem, run);
   proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
   proposal.set_slots(problem, int8);

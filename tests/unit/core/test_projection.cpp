@@ -18,6 +18,10 @@ using Row = std::vector<double>;
 
 constexpr Real u64 = 0x1p-53L;
 
+Projection projection_of(std::int64_t dims, std::span<const double> directions) {
+  return {dims, directions, [] {}};
+}
+
 /// Rows of random numbers: of even sizes, of sizes from 2^-60 to 2^60, of one column, and of whole numbers.
 Row random_row(std::mt19937_64& random, std::int64_t dims, int kind) {
   std::normal_distribution<double> gauss;
@@ -127,7 +131,7 @@ TEST(Bound, ProjectionsBringNothingFartherApart) {
   std::mt19937_64 random(46);
   for (const Shape shape : shapes)
     for (const double skew : {0.0, 1e-3, 0.02, -0.02}) {
-      const Projection projection(
+      const Projection projection = projection_of(
           shape.dims, directions(random, shape.count, shape.dims, skew, skew != 0 ? 0.9 + 10 * std::fabs(skew) : 1));
       ASSERT_TRUE(projection.present());
       ASSERT_EQ(projection.columns(), shape.count + 1);
@@ -147,7 +151,7 @@ TEST(Bound, ProjectionsBringNothingFartherApart) {
 TEST(Bound, ProjectionsErrByLessThanTheySay) {
   std::mt19937_64 random(47);
   for (const Shape shape : shapes) {
-    const Projection projection(shape.dims, directions(random, shape.count, shape.dims));
+    const Projection projection = projection_of(shape.dims, directions(random, shape.count, shape.dims));
     const double d = static_cast<double>(shape.dims), p = static_cast<double>(shape.count);
     // The last column's square has the errors of both sums of squares and twice those of the products.
     const double square = 2 * (d + 2) * std::sqrt(p) + 2 * (d + p) + 8;
@@ -171,7 +175,7 @@ TEST(Bound, ProjectionsErrByLessThanTheySay) {
 
 TEST(Bound, ProjectionsOfTinyRowsErrByUnderflowAtMost) {
   std::mt19937_64 random(48);
-  const Projection projection(64, directions(random, 15, 64));
+  const Projection projection = projection_of(64, directions(random, 15, 64));
   for (int exponent = -1060; exponent < -480; exponent += 20) {
     Row x = random_row(random, 64, 0);
     for (double& value : x) value = std::ldexp(value, exponent);
@@ -185,17 +189,17 @@ TEST(Bound, DirectionsThatAreFarFromOrthonormalAreNone) {
   std::mt19937_64 random(49);
   std::vector<double> twice = directions(random, 4, 20);
   std::copy_n(twice.begin(), 20, twice.begin() + 20);
-  EXPECT_FALSE(Projection(20, twice).present());
-  EXPECT_FALSE(Projection(20, directions(random, 4, 20, 0, 3)).present());
+  EXPECT_FALSE(projection_of(20, twice).present());
+  EXPECT_FALSE(projection_of(20, directions(random, 4, 20, 0, 3)).present());
   std::vector<double> broken = directions(random, 4, 20);
   broken[33] = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_FALSE(Projection(20, broken).present());
+  EXPECT_FALSE(projection_of(20, broken).present());
   broken[33] = std::numeric_limits<double>::infinity();
-  EXPECT_FALSE(Projection(20, broken).present());
+  EXPECT_FALSE(projection_of(20, broken).present());
   // Zeros among them say nothing and do no harm.
   std::vector<double> short_ones = directions(random, 4, 20);
   std::fill_n(short_ones.begin() + 40, 20, 0.0);
-  EXPECT_TRUE(Projection(20, short_ones).present());
+  EXPECT_TRUE(projection_of(20, short_ones).present());
 }
 
 TEST(Bound, WhatIsLeftOfARow) {
@@ -215,7 +219,7 @@ TEST(Bound, NoProjectionLeavesARowAsItIs) {
 
 TEST(Bound, TheMatrixIsFilledUpWithZeros) {
   std::mt19937_64 random(50);
-  const Projection projection(21, directions(random, 3, 21));
+  const Projection projection = projection_of(21, directions(random, 3, 21));
   ASSERT_EQ(projection.stride(), 32);
   ASSERT_EQ(projection.bytes(), 3 * 32 * 4);
   for (std::int64_t j = 0; j < 3; ++j)

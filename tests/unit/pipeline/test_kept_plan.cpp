@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "pipeline/kept_plan.hpp"
@@ -73,6 +74,28 @@ TEST_F(KeptPlans, TheEnvironmentIsAskedEachTime) {
   ::unsetenv("VICINAL_FILTER");
   expect_fresh(1, plain_);
   EXPECT_NE((*asked(1, plain_)).cascade.front(), "canonical");
+}
+
+// Rows are packed by the set that a corpus was made with, whatever the environment names later.
+TEST_F(KeptPlans, AnotherSetInTheEnvironmentChangesNothing) {
+  const std::vector<std::string>& sets = cpu_backend().device().facts().instruction_sets;
+  for (const std::string& set : sets) {
+    KnnOptions by_name = plain_;
+    by_name.run.instruction_set = set;
+    const Shape large{1 << 20, 128, DType::f32};  // of which some sets read bytes first for few queries
+    const SearchPlan made = make_corpus_plan(cpu_backend(), large, by_name);
+    for (const std::int64_t queries : {1, 4, 16, 300}) {
+      const ProblemShape of = knn_problem(large, {queries, 128, DType::f32}, plain_, &made);
+      const SearchPlan before = make_plan(cpu_backend(), of, plain_);
+      EXPECT_EQ(before.instruction_set, set);
+      for (const std::string& other : sets) {
+        ::setenv("VICINAL_ISA", other.c_str(), 1);
+        const SearchPlan after = make_plan(cpu_backend(), of, plain_);
+        ::unsetenv("VICINAL_ISA");
+        EXPECT_EQ(public_plan(after).text(), public_plan(before).text()) << set << ", then " << other;
+      }
+    }
+  }
 }
 
 TEST_F(KeptPlans, OfLittleMemoryThePlanIsMadeAnew) {

@@ -38,9 +38,9 @@ struct Projected : testing::TestWithParam<std::int64_t> {
     spec = {.corpus = Points(values.data(), DType::f32, count, dims), .metric = Metric::euclidean, .k = 10};
     transform = choose_transform(kernels, spec, Precision::int8, thread_pool);
     EXPECT_FALSE(transform.projection.present()) << "transforms are shared with devices, which do not project";
-    columns = projected_columns(dims);
+    columns = projected_columns({count, dims, DType::f32});
     Directions directions = choose_directions(kernels, spec, columns - 1, 0, thread_pool);
-    Projection projection(dims, directions.rows);
+    Projection projection(dims, directions.rows, [] {});
     EXPECT_TRUE(projection.present());
     transform = projecting(std::move(directions.moved), std::move(projection));
     EXPECT_EQ(transform.columns(), columns);
@@ -248,7 +248,7 @@ TEST(Projecting, DirectionsOfRowsThatHaveNone) {
   const std::int64_t dims = 20, rows = 50;
   const auto projects = [&](const std::vector<double>& values) {
     const SearchSpec spec{.corpus = Points(values.data(), DType::f64, rows, dims), .metric = Metric::euclidean, .k = 3};
-    return Projection(dims, choose_directions(float_plain, spec, 7, 0, thread_pool).rows).columns() == 8;
+    return Projection(dims, choose_directions(float_plain, spec, 7, 0, thread_pool).rows, [] {}).columns() == 8;
   };
   std::vector<double> values(static_cast<std::size_t>(rows * dims), 3.0);
   EXPECT_TRUE(projects(values)) << "rows that are all equal differ in no direction: directions of zeros";
