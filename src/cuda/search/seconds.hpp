@@ -66,6 +66,11 @@ struct H200Rates {
   /// A pair and column of a filter in bytes, of the largest of them.
   double largest_byte_s = 4.5e-14;
 
+  /// A query of the first `filling_queries`, with which the kernels around a filter in bytes do not fill the device.
+  /// 2026-11-28, plan_cuda.csv.
+  double filling_queries = 1024, filling_query_s = 5e-8;
+  /// The same of proved thresholds, in rounds of which each ranks what passed before the next.
+  double proved_filling_query_s = 3e-7;
   /// A query and root of k: what passes is reranked.
   double reranked_s = 2.1e-8;
   /// The same in lists of global memory.
@@ -172,12 +177,15 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
   const bool guessed = guesses(precision, filter_sum_of(problem.metric)) &&
                        SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
                        at_once(plan, problem.corpus.rows, problem.prepared);
+  const double filling = in_codes(precision) ? std::min(q, rates.filling_queries) : 0;
   if (!guessed)
-    return q *
-           ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) + rates.neighbor_element_s * k * d);
+    return rates.proved_filling_query_s * filling +
+           q * ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) +
+                rates.neighbor_element_s * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
   const bool refined = !in_memory && has_second_bytes(precision, problem.corpus.dtype, problem.corpus.cols);
-  return q * ((refined    ? rates.refined_query_s
+  return rates.filling_query_s * filling +
+         q * ((refined    ? rates.refined_query_s
                : size > 1 ? rates.guessed_query_s
                           : 0.0) +
               rates.guessed_root_s * std::sqrt(k) +
