@@ -35,10 +35,10 @@ struct Limits {
   std::int64_t least_graph, most_graph;  // rows
 };
 // From 98,304 rows on a device's tiles serve both sides of a graph.
-constexpr Limits on_device{4000, 300000, 6'000'000, 4096, 20'000'000'000, 98304, 120000},
+constexpr Limits on_device{4000, 2'000'000, 6'000'000, 4096, 20'000'000'000, 98304, 120000},
     on_host{2000, 60000, 1'500'000, 300, 300'000'000, 500, 4000};
 
-struct Case {
+struct LargeCase {
   const Family* family = nullptr;
   Way way = Way::at_once;
   Scene scene;
@@ -109,9 +109,9 @@ std::string twist(Rng& rng, Scene& s) {
 }
 
 /// Everything of a case follows from the seed and its number.
-Case make_case(std::uint64_t seed, std::int64_t number, const Limits& limits, const char* device) {
+LargeCase make_large_case(std::uint64_t seed, std::int64_t number, const Limits& limits, const char* device) {
   Rng rng(seed * 1000003 + static_cast<std::uint64_t>(number) * 7919);
-  Case c;
+  LargeCase c;
   c.family = &rng.pick(families());
   c.way =
       rng.pick(std::vector<Way>{Way::at_once, Way::at_once, Way::kept, Way::kept, Way::kept, Way::graph, Way::range});
@@ -148,7 +148,7 @@ Case make_case(std::uint64_t seed, std::int64_t number, const Limits& limits, co
   return c;
 }
 
-std::string text(const Case& c, std::uint64_t seed, std::int64_t number, const Setting& setting) {
+std::string text_of(const LargeCase& c, std::uint64_t seed, std::int64_t number, const Setting& setting) {
   return std::string(way_name(c.way)) + ", family " + c.family->name + c.twists +
          ", VICINAL_TEST_SEED=" + std::to_string(seed) + " VICINAL_TEST_CASE=" + std::to_string(number) +
          ", n=" + std::to_string(c.corpus.n) + " Q=" + std::to_string(c.queries.n) +
@@ -246,7 +246,7 @@ std::string fault_of_graph(Rng& rng, const Points& rows, const vicinal::KnnOptio
 }
 
 /// The search in a setting beside every pair; "" where they agree. `pairs` counts those.
-std::string fault_of(Rng& rng, const Case& c, const Setting& setting, std::int64_t& pairs) {
+std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::int64_t& pairs) {
   const Points corpus = c.corpus.points(), queries = c.queries.points();
   vicinal::KnnOptions plain = c.options;
   if (!c.filter.name.empty()) plain.eligible = c.filter.view();
@@ -302,14 +302,14 @@ std::string fault_of(Rng& rng, const Case& c, const Setting& setting, std::int64
   return "";
 }
 
-void run_cases(const Limits& limits, const char* device, std::int64_t count) {
+void run_large_cases(const Limits& limits, const char* device, std::int64_t count) {
   const std::uint64_t seed = seed_or(20261128);
   const char* single = std::getenv("VICINAL_TEST_CASE");
   const std::int64_t first = single != nullptr ? std::atoll(single) : 0, last = single != nullptr ? first + 1 : count;
   std::int64_t mismatches = 0, pairs = 0;
   const bool host = std::strcmp(device, "cpu") == 0, verbose = std::getenv("VICINAL_TEST_VERBOSE") != nullptr;
   for (std::int64_t number = first; number < last; ++number) {
-    const Case c = make_case(seed, number, limits, device);
+    const LargeCase c = make_large_case(seed, number, limits, device);
     Rng rng(seed ^ static_cast<std::uint64_t>(number) << 20);
     Setting setting;
     if (host) {
@@ -321,23 +321,23 @@ void run_cases(const Limits& limits, const char* device, std::int64_t count) {
       if (rng.chance(0.2)) setting.memory = rng.pick(all_memory);
     }
     if (verbose) {  // before the search, which may end the program
-      std::printf("%s\n", text(c, seed, number, setting).c_str());
+      std::printf("%s\n", text_of(c, seed, number, setting).c_str());
       std::fflush(stdout);
     }
     const std::string fault = fault_of(rng, c, setting, pairs);
     if (fault.empty()) continue;
-    if (++mismatches <= 10) ADD_FAILURE() << text(c, seed, number, setting) << "\n  " << fault;
+    if (++mismatches <= 10) ADD_FAILURE() << text_of(c, seed, number, setting) << "\n  " << fault;
   }
   std::printf("%lld large cases on %s, %.3g pairs, %lld mismatches, seed %llu\n", static_cast<long long>(last - first),
               device, static_cast<double>(pairs), static_cast<long long>(mismatches),
               static_cast<unsigned long long>(seed));
 }
 
-TEST(LargeCases, HaveTheBitsOfEveryPairRanked) { run_cases(on_host, "cpu", scaled(400)); }
+TEST(LargeCases, HaveTheBitsOfEveryPairRanked) { run_large_cases(on_host, "cpu", scaled(400)); }
 
 TEST(CudaLargeCases, HaveTheBitsOfEveryPairRanked) {
   for (const vicinal::Device& found : vicinal::devices())
-    if (found.usable && found.name == "cuda:0") return run_cases(on_device, "cuda", scaled(40));
+    if (found.usable && found.name == "cuda:0") return run_large_cases(on_device, "cuda", scaled(40));
   GTEST_SKIP() << "no CUDA device here";
 }
 
