@@ -19,7 +19,7 @@ END = "<!-- end of what is written -->\n"
 
 # The chart's panels: device, file, case. Two searches of about the same rows.
 PANELS = (("CPU", "knn.csv", "128d-1M-k100"), ("GPU", "knn_cuda.csv", "k100"))
-NOT_SHOWN = ("vicinal, prepare", "torch fp32 and a full sort")  # a part of one call; not a search that anybody would choose
+NOT_SHOWN = ("vicinal, prepare", "vicinal, prepared by its own clock", "torch fp32 and a full sort")  # parts of a call; not a search that anybody would choose
 THEMES = {
     "light": {"ground": "#ffffff", "text": "#1f2328", "quiet": "#59636e", "axis": "#8c959f", "ours": "#0969da", "peer": "#8c959f"},
     "dark": {"ground": "#0d1117", "text": "#f0f6fc", "quiet": "#9198a1", "axis": "#7d8590", "ours": "#4493f8", "peer": "#7d8590"},

@@ -26,8 +26,9 @@ struct H200Rates {
 
   /// To or from memory of the host that is not pinned, by the driver.
   double host_bytes_per_s = 8.2e9;
-  /// Of results in memory of the host, with its pages and what is counted and certified there; several_gpus.csv.
-  double result_bytes_per_s = 1.6e9;
+  /// Of results in memory of the host, with its pages and what is counted and certified there: 3.6e9 to 3.8e9 on hosts of
+  /// an H200 (2026-11-28, plan_cuda.csv), less on one of two H100 (several_gpus.csv).
+  double result_bytes_per_s = 3e9;
   /// By the feed (cuda/device/feed.hpp).
   double fed_bytes_per_s = 5.1e10;
   /// What it takes besides, of 67 MB to 1.3 GB of rows; 2026-11-27 and 28, plan_cuda.csv. Of less it was not measured.
@@ -69,7 +70,7 @@ struct H200Rates {
   /// A query of the first `filling_queries`, with which the kernels around a filter in bytes do not fill the device.
   /// 2026-11-28, plan_cuda.csv.
   double filling_queries = 1024, filling_query_s = 5e-8;
-  /// The same of proved thresholds, in rounds of which each ranks what passed before the next.
+  /// The same of proved thresholds and rows of several slabs, in rounds of which each ranks what passed before the next.
   double proved_filling_query_s = 3e-7;
   /// A query and root of k: what passes is reranked.
   double reranked_s = 2.1e-8;
@@ -179,7 +180,7 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
                        at_once(plan, problem.corpus.rows, problem.prepared);
   const double filling = in_codes(precision) ? std::min(q, rates.filling_queries) : 0;
   if (!guessed)
-    return rates.proved_filling_query_s * filling +
+    return (d > 128 ? rates.proved_filling_query_s : 0) * filling +
            q * ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) +
                 rates.neighbor_element_s * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
