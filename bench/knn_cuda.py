@@ -129,8 +129,8 @@ def recall(found, ids):
 
 
 def timed(call, repeat):
-    """The median of calls that are waited for, in ms, and what the last one said; of ours in its first place the median of the calls' own times: that waiting
-    once more, which finds nothing left, takes some 6 us."""
+    """The median of calls that are waited for, in ms, and what the last one said; of ours in its first place the median of the calls' own times, which
+    are 12 us and more shorter: calling from Python and waiting once more, where nothing is left to wait for, are not in them."""
     times, own, last = [], [], None
     for i in range(repeat + 1):
         torch.cuda.synchronize()

@@ -51,7 +51,7 @@ def main():
             engine.lib.knn_forget(corpus)
             say("one call", "device", lambda: engine.once(x, y, k, *out, metric), repeat)
             if name in HOST:
-                rows, asked = x.cpu(), y.cpu()  # lists come to new memory each time, as those that knn returns
+                rows, asked = x.cpu(), y.cpu()  # lists of 32 MiB and more come to new memory each time, as those that knn returns
                 say("one call", "host", lambda: engine.once(rows, asked, k, *room("cpu"), metric), 3)
         except RuntimeError as error:
             print(name, error, file=sys.stderr)

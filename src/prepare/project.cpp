@@ -68,7 +68,7 @@ void orthonormalize(const RowKernels& kernels, std::int64_t dims, Rows<double>& 
 }  // namespace
 
 std::int64_t projected_columns(const Shape& corpus) noexcept {
-  if (corpus.cols < 4) return 0;
+  if (corpus.cols < 4 || corpus.rows < 1) return 0;
   const auto half = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(corpus.cols) / 2));
   const std::int64_t columns = std::min<std::int64_t>(128, half);
   return std::min(columns, std::min(corpus.rows, sampled_rows(corpus.cols, columns - 1)) + 1);

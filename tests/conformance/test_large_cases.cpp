@@ -182,10 +182,18 @@ std::string errors_differ(const Ended<Result>& got, const Ended<Result>& want) {
   return "ended with \"" + got.words + "\", by every pair with \"" + want.words + "\"";
 }
 
-/// "" where the lists of the first queries begin with the same bits.
-std::string lists_differ(const Ended<Neighbors>& got, const Ended<Neighbors>& want) {
+/// "" where the lists of the first queries, `rows` of k entries, begin with the same bits, and are certified.
+std::string lists_differ(const Ended<Neighbors>& got, const Ended<Neighbors>& want, std::int64_t rows, std::int64_t k) {
   if (std::string fault = errors_differ(got, want); !fault.empty() || got.error) return fault;
   const Neighbors &a = *got.result, &b = *want.result;
+  if (a.rows() != rows || a.k() != k || a.type() != b.type())
+    return std::to_string(a.rows()) + " lists of " + std::to_string(a.k()) + " " +
+           vicinal::distance_type_name(a.type());
+  if (a.certificate.queries != rows || !a.certificate.all()) return "not all lists are certified";
+  if ((a.counts() != nullptr) != (b.counts() != nullptr)) return "one of them counts its entries";
+  if (a.counts() != nullptr && k == b.k() &&
+      std::memcmp(a.counts(), b.counts(), static_cast<std::size_t>(rows) * 8) != 0)
+    return "counts differ";
   const auto bytes = static_cast<std::int64_t>(vicinal::distance_size(a.type()));
   std::int64_t wrong = 0, first = -1;
   for (std::int64_t row = 0; row < a.rows(); ++row) {
@@ -205,10 +213,12 @@ std::string lists_differ(const Ended<Neighbors>& got, const Ended<Neighbors>& wa
 std::string ranges_differ(const Ended<vicinal::CsrNeighbors>& got, const Ended<vicinal::CsrNeighbors>& want) {
   if (std::string fault = errors_differ(got, want); !fault.empty() || got.error) return fault;
   const vicinal::CsrNeighbors &a = *got.result, &b = *want.result;
+  if (a.rows() != b.rows() || a.type() != b.type()) return "rows or types differ";
   if (a.entries() != b.entries())
     return std::to_string(a.entries()) + " entries, by every pair " + std::to_string(b.entries());
   const auto size = static_cast<std::size_t>(a.entries());
-  return std::memcmp(a.ids(), b.ids(), size * 8) == 0 &&
+  return std::memcmp(a.offsets(), b.offsets(), static_cast<std::size_t>(a.rows() + 1) * 8) == 0 &&
+                 std::memcmp(a.ids(), b.ids(), size * 8) == 0 &&
                  std::memcmp(a.distances(), b.distances(), size * vicinal::distance_size(a.type())) == 0
              ? ""
              : "entries differ";
@@ -227,19 +237,22 @@ std::string fault_of_graph(Rng& rng, const Points& rows, const vicinal::KnnOptio
   graph.search = options;
   graph.symmetry = true;
   for (int call = 0; call < 2; ++call) {
-    const std::string fault = lists_differ(ended([&] { return vicinal::knn_graph(rows, graph); }), want);
+    const std::string fault =
+        lists_differ(ended([&] { return vicinal::knn_graph(rows, graph); }), want, rows.rows, plain.k);
     if (!fault.empty()) return "call " + std::to_string(call) + ": " + fault;
   }
   if (!large || want.error) return "";
   const std::int64_t count = 256, first = rng.between(0, rows.rows - count), k = plain.k;
   vicinal::KnnOptions every = plain;
-  every.k = k + 1;
-  const Neighbors lists = vicinal::knn(rows, rows.slice(first, count), every);
+  every.k = k + (one.include_self ? 0 : 1);
+  const auto ranked = ended([&] { return vicinal::knn(rows, rows.slice(first, count), every); });
+  if (ranked.error) return "";  // of the neighbour beyond the list, whose distance is beyond its type
+  const Neighbors& lists = *ranked.result;
   for (std::int64_t row = 0; row < count; ++row)
     for (std::int64_t i = 0, at = 0; i < k; ++i, ++at) {
       if (!one.include_self && lists.id(row, at) == first + row) ++at;
-      if (want.result->id(first + row, i) != lists.id(row, at) ||
-          want.result->distance(first + row, i) != lists.distance(row, at))
+      const double distances[] = {want.result->distance(first + row, i), lists.distance(row, at)};
+      if (want.result->id(first + row, i) != lists.id(row, at) || std::memcmp(distances, distances + 1, 8) != 0)
         return "the list of row " + std::to_string(first + row) + " differs from that of every pair";
     }
   return "";
@@ -252,7 +265,7 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
   if (!c.filter.name.empty()) plain.eligible = c.filter.view();
   plain.run.filter = "canonical";
   Setting ample = setting;
-  ample.memory = Memory::ample;
+  ample.memory = Memory::ample;  // but where one call prepares and searches
   const vicinal::KnnOptions options = apply(ample, plain, corpus, queries);
   if (c.way == Way::graph) return fault_of_graph(rng, corpus, options, plain, pairs);
   pairs += corpus.rows * queries.rows;
@@ -261,7 +274,8 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
     double radius = 1;
     if (want.result) {  // of about k entries a query
       const std::int64_t row = rng.between(0, queries.rows - 1);
-      radius = want.result->distance(row, plain.k - 1);
+      const std::int64_t entries = want.result->counts() != nullptr ? want.result->counts()[row] : plain.k;
+      if (entries > 0) radius = want.result->distance(row, entries - 1);
     }
     vicinal::RangeOptions range{.search = options}, every{.search = plain};
     range.search.pad = every.search.pad = false;
@@ -275,7 +289,7 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
       within = apply(setting, options, corpus, queries);
     } catch (const vicinal::Error&) {  // so will the search
     }
-    return lists_differ(ended([&] { return vicinal::knn(corpus, queries, within); }), want);
+    return lists_differ(ended([&] { return vicinal::knn(corpus, queries, within); }), want, queries.rows, plain.k);
   }
   vicinal::CorpusOptions keep;
   keep.metric = options.metric;
@@ -294,7 +308,7 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
     const auto got = ended([&] { return (*kept.result)->knn(asked, some); });
     if (got.error && call % 2 == 1 && !want.error) return "call " + std::to_string(call) + ": " + got.words;
     if (call % 2 == 1 && want.error) continue;  // of queries that this call has not
-    const std::string fault = lists_differ(got, want);
+    const std::string fault = lists_differ(got, want, asked.rows, some.k);
     if (!fault.empty())
       return "call " + std::to_string(call) + " of " + std::to_string(asked.rows) +
              " queries, k=" + std::to_string(some.k) + ": " + fault;

@@ -70,8 +70,9 @@ struct H200Rates {
   /// A query of the first `filling_queries`, with which the kernels around a filter in bytes do not fill the device.
   /// 2026-11-28, plan_cuda.csv.
   double filling_queries = 1024, filling_query_s = 5e-8;
-  /// The same of proved thresholds and rows of several slabs, in rounds of which each ranks what passed before the next.
-  double proved_filling_query_s = 3e-7;
+  /// The same of proved thresholds and rows of several slabs, in rounds of which each ranks what passed before the next;
+  /// of few rows this part of the filter.
+  double proved_filling_query_s = 3e-7, proved_filling_share = 1.0 / 3;
   /// A query and root of k: what passes is reranked.
   double reranked_s = 2.1e-8;
   /// The same in lists of global memory.
@@ -169,23 +170,25 @@ inline bool plans_fused(const Plan& plan, const ProblemShape& problem, Precision
          has_fused_shape(problem.queries.rows, problem.k, problem.corpus.rows, problem.corpus.cols);
 }
 
+/// Whether thresholds are guessed.
+inline bool plans_guesses(const Plan& plan, const ProblemShape& problem, Precision precision) {
+  return guesses(precision, filter_sum_of(problem.metric)) &&
+         SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
+         at_once(plan, problem.corpus.rows, problem.prepared);
+}
+
 /// It returns the seconds in which what passes a filter of int8, or of tensor cores, is ranked.
 inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Precision precision) {
   constexpr H200Rates rates;
   const auto k = static_cast<double>(problem.k), d = static_cast<double>(problem.corpus.cols),
              q = static_cast<double>(problem.queries.rows);
   const bool in_memory = problem.k > most_shared_k;  // lists
-  const bool guessed = guesses(precision, filter_sum_of(problem.metric)) &&
-                       SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
-                       at_once(plan, problem.corpus.rows, problem.prepared);
-  const double filling = in_codes(precision) ? std::min(q, rates.filling_queries) : 0;
-  if (!guessed)
-    return (d > 128 ? rates.proved_filling_query_s : 0) * filling +
-           q * ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) +
-                rates.neighbor_element_s * k * d);
+  if (!plans_guesses(plan, problem, precision))
+    return q *
+           ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) + rates.neighbor_element_s * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
   const bool refined = !in_memory && has_second_bytes(precision, problem.corpus.dtype, problem.corpus.cols);
-  return rates.filling_query_s * filling +
+  return rates.filling_query_s * std::min(q, rates.filling_queries) +
          q * ((refined    ? rates.refined_query_s
                : size > 1 ? rates.guessed_query_s
                           : 0.0) +
@@ -221,10 +224,15 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.prepared)
     seconds += rates.prepare_s + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
   const Sum sum = filter_sum_of(problem.metric);
-  seconds += (plan.symmetric ? rates.symmetric_share : 1.0) *
-             filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols,
-                               !problem.range && problem.filter_bytes == 0);
+  const double filtering = (plan.symmetric ? rates.symmetric_share : 1.0) *
+                           filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows,
+                                             problem.corpus.cols, !problem.range && problem.filter_bytes == 0);
+  seconds += filtering;
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
+  if (in_codes(precision) && on_tensor_cores(precision, sum) && !problem.range && d > 128 &&
+      !plans_guesses(plan, problem, precision))
+    seconds += std::min(rates.proved_filling_query_s * std::min(q, rates.filling_queries),
+                        rates.proved_filling_share * filtering);
   return seconds + ranking_seconds(plan, problem, precision);
 }
 
