@@ -36,7 +36,7 @@ struct Limits {
 };
 // From 98,304 rows on a device's tiles serve both sides of a graph.
 constexpr Limits on_device{4000, 2'000'000, 6'000'000, 4096, 20'000'000'000, 98304, 120000},
-    on_host{2000, 60000, 1'500'000, 300, 300'000'000, 500, 4000};
+    on_host{2000, 60000, 1'500'000, 300, 300'000'000, 500, 1500};
 
 struct LargeCase {
   const Family* family = nullptr;
