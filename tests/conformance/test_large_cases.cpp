@@ -53,15 +53,13 @@ std::string twist(Rng& rng, Scene& s) {
   std::string done;
   const auto copy = [&](std::int64_t from, std::int64_t to) { std::copy_n(s.row(from), s.d, s.row(to)); };
   const auto any = [&] { return rng.between(0, s.n - 1); };
+  std::vector<std::int64_t> order(static_cast<std::size_t>(s.n));
+  std::iota(order.begin(), order.end(), 0);
   if (rng.chance(0.25)) {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(s.n));
-    std::iota(order.begin(), order.end(), 0);
     rng.shuffle(order);
     reorder_rows(s, order);
     done += " shuffled";
   } else if (rng.chance(0.15)) {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(s.n));
-    std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int64_t a, std::int64_t b) { return s.row(a)[0] < s.row(b)[0]; });
     reorder_rows(s, order);
@@ -162,29 +160,23 @@ std::string text_of(const LargeCase& c, std::uint64_t seed, std::int64_t number,
 template <class Result>
 struct Ended {
   std::optional<Result> result;
-  std::optional<vicinal::ErrorCode> error;
-  std::string words;
+  Refusal error;
 };
 template <class Call>
 auto ended(const Call& call) {
   Ended<decltype(call())> end;
-  try {
-    end.result.emplace(call());
-  } catch (const vicinal::Error& error) {
-    end.error = error.code();
-    end.words = error.what();
-  }
+  end.error = refusal([&] { end.result.emplace(call()); });
   return end;
 }
 template <class Result>
 std::string errors_differ(const Ended<Result>& got, const Ended<Result>& want) {
-  if (got.error == want.error) return "";
-  return "ended with \"" + got.words + "\", by every pair with \"" + want.words + "\"";
+  if (got.error.code == want.error.code) return "";
+  return "ended with \"" + got.error.message + "\", by every pair with \"" + want.error.message + "\"";
 }
 
 /// "" where the lists of the first queries, `rows` of k entries, begin with the same bits, and are certified.
 std::string lists_differ(const Ended<Neighbors>& got, const Ended<Neighbors>& want, std::int64_t rows, std::int64_t k) {
-  if (std::string fault = errors_differ(got, want); !fault.empty() || got.error) return fault;
+  if (std::string fault = errors_differ(got, want); !fault.empty() || got.error.code) return fault;
   const Neighbors &a = *got.result, &b = *want.result;
   if (a.rows() != rows || a.k() != k || a.type() != b.type())
     return std::to_string(a.rows()) + " lists of " + std::to_string(a.k()) + " " +
@@ -211,7 +203,7 @@ std::string lists_differ(const Ended<Neighbors>& got, const Ended<Neighbors>& wa
          std::to_string(first);
 }
 std::string ranges_differ(const Ended<vicinal::CsrNeighbors>& got, const Ended<vicinal::CsrNeighbors>& want) {
-  if (std::string fault = errors_differ(got, want); !fault.empty() || got.error) return fault;
+  if (std::string fault = errors_differ(got, want); !fault.empty() || got.error.code) return fault;
   const vicinal::CsrNeighbors &a = *got.result, &b = *want.result;
   if (a.rows() != b.rows() || a.type() != b.type()) return "rows or types differ";
   if (a.entries() != b.entries())
@@ -241,12 +233,12 @@ std::string fault_of_graph(Rng& rng, const Points& rows, const vicinal::KnnOptio
         lists_differ(ended([&] { return vicinal::knn_graph(rows, graph); }), want, rows.rows, plain.k);
     if (!fault.empty()) return "call " + std::to_string(call) + ": " + fault;
   }
-  if (!large || want.error) return "";
+  if (!large || want.error.code) return "";
   const std::int64_t count = 256, first = rng.between(0, rows.rows - count), k = plain.k;
   vicinal::KnnOptions every = plain;
   every.k = k + (one.include_self ? 0 : 1);
   const auto ranked = ended([&] { return vicinal::knn(rows, rows.slice(first, count), every); });
-  if (ranked.error) return "";  // of the neighbour beyond the list, whose distance is beyond its type
+  if (ranked.error.code) return "";  // of the neighbour beyond the list, whose distance is beyond its type
   const Neighbors& lists = *ranked.result;
   for (std::int64_t row = 0; row < count; ++row)
     for (std::int64_t i = 0, at = 0; i < k; ++i, ++at) {
@@ -284,11 +276,9 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
                          ended([&] { return vicinal::range_search(corpus, queries, radius, every); }));
   }
   if (c.way == Way::at_once) {
-    vicinal::KnnOptions within = options;
-    try {
-      within = apply(setting, options, corpus, queries);
-    } catch (const vicinal::Error&) {  // so will the search
-    }
+    const vicinal::KnnOptions within = apply(setting, options, [&](const vicinal::KnnOptions& asked) {
+      return vicinal::plan(shape_of(corpus), shape_of(queries), asked);
+    });
     return lists_differ(ended([&] { return vicinal::knn(corpus, queries, within); }), want, queries.rows, plain.k);
   }
   vicinal::CorpusOptions keep;
@@ -296,7 +286,8 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
   keep.degenerate = options.degenerate;
   keep.run = options.run;
   const auto kept = ended([&] { return std::make_shared<vicinal::Corpus>(corpus, keep); });
-  if (kept.error) return want.error == kept.error ? "" : "preparing ended with \"" + kept.words + '"';
+  if (kept.error.code)
+    return want.error.code == kept.error.code ? "" : "preparing ended with \"" + kept.error.message + '"';
   // What one call leaves in the memory of a device is no part of the next one's answer.
   for (int call = 0; call < 4; ++call) {
     vicinal::KnnOptions some = options;
@@ -306,8 +297,9 @@ std::string fault_of(Rng& rng, const LargeCase& c, const Setting& setting, std::
       if (c.filter.name.empty()) asked = queries.slice(0, rng.log_between(1, queries.rows));
     }
     const auto got = ended([&] { return (*kept.result)->knn(asked, some); });
-    if (got.error && call % 2 == 1 && !want.error) return "call " + std::to_string(call) + ": " + got.words;
-    if (call % 2 == 1 && want.error) continue;  // of queries that this call has not
+    if (got.error.code && call % 2 == 1 && !want.error.code)
+      return "call " + std::to_string(call) + ": " + got.error.message;
+    if (call % 2 == 1 && want.error.code) continue;  // of queries that this call has not
     const std::string fault = lists_differ(got, want, asked.rows, some.k);
     if (!fault.empty())
       return "call " + std::to_string(call) + " of " + std::to_string(asked.rows) +
