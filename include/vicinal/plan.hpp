@@ -40,7 +40,7 @@ struct Plan {
   std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
   bool rotated = false;              // rows are rotated before they are rounded to bytes: forced by name
-  std::int64_t projected = 0;  // columns that rows are projected to before that at most, as above; 0: they keep theirs
+  std::int64_t projected = 0;  // the most columns that rows are projected to before that, as above; 0: they keep theirs
   bool resident = false;       // the prepared corpus stays in memory for the whole call
   /// Predicted wall time, from rates in src/cpu/propose/costs.hpp and src/cuda/search/seconds.hpp; of data that the
   /// first precision certifies, unless rows were sampled.

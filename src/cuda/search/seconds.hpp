@@ -170,7 +170,7 @@ inline bool plans_fused(const Plan& plan, const ProblemShape& problem, Precision
          has_fused_shape(problem.queries.rows, problem.k, problem.corpus.rows, problem.corpus.cols);
 }
 
-/// Whether thresholds are guessed.
+/// It tells whether the thresholds of a search are guessed, not proved.
 inline bool plans_guesses(const Plan& plan, const ProblemShape& problem, Precision precision) {
   return guesses(precision, filter_sum_of(problem.metric)) &&
          SpeculationRule().guesses(problem.k, plan.query_batch, problem.corpus.cols) &&
