@@ -15,6 +15,7 @@
 #include "files.hpp"
 #include "io/atomic_file.hpp"
 #include "io/mmap.hpp"
+#include "killed_saves.hpp"
 
 namespace vicinal::test {
 namespace {
@@ -303,20 +304,16 @@ TEST(AtomicFile, KillingASaveLeavesTheOldFilesOrTheNew) {
   const Neighbors results[] = {make_neighbors(4000, 10, DistanceType::f32),
                                make_neighbors(5000, 10, DistanceType::f32, false, 7)};
   std::string whole[2][2];
+  std::int64_t save_us = 0;
   for (const int i : {1, 0}) {
-    write_neighbors(ids, results[i], distances);
+    save_us = time_of([&] { write_neighbors(ids, results[i], distances); });
     whole[i][0] = slurp(ids);
     whole[i][1] = slurp(distances);
   }
   std::mt19937 random(20261121);
   for (int round = 0; round < 50; ++round) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      for (int i = 1;; i ^= 1) write_neighbors(ids, results[i], distances);
-    }
-    ::usleep(random() % 15000);
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+    saves_until(SIGKILL, random, save_us,
+                [&](std::size_t i) { write_neighbors(ids, results[(i + 1) % 2], distances); });
     const std::string shown[] = {slurp(ids), slurp(distances)};
     for (int f = 0; f < 2; ++f) EXPECT_TRUE(shown[f] == whole[0][f] || shown[f] == whole[1][f]) << "round " << round;
   }
@@ -359,19 +356,17 @@ TEST(LiveTemporaries, AreRemovedByASignalHandlerInTheMiddleOfASave) {
   TemporaryDirectory directory;
   const std::string path = directory.file("a.npz");
   const Neighbors result = make_neighbors(5000, 10, DistanceType::f32);
+  const std::int64_t save_us = time_of([&] { write_neighbors(path, result); });
+  const auto discard_and_exit = [](int) {
+    discard_unfinished_files();
+    ::_exit(0);
+  };
   std::mt19937 random(7);
   for (int round = 0; round < 20; ++round) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::signal(SIGTERM, [](int) {
-        discard_unfinished_files();
-        ::_exit(0);
-      });
-      for (;;) write_neighbors(path, result);
-    }
-    ::usleep(10000 + random() % 10000);
-    ::kill(child, SIGTERM);
-    ::waitpid(child, nullptr, 0);
+    saves_until(SIGTERM, random, save_us, [&](std::size_t i) {
+      if (i == 0) ::signal(SIGTERM, discard_and_exit);
+      write_neighbors(path, result);
+    });
   }
   // A signal between the choice of a name and the opening of it may leave an empty file; never more than that.
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {

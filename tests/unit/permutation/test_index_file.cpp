@@ -1,13 +1,10 @@
 // Indexes in files: what was saved answers to the bit, every flipped bit is noticed, and files whose checksums were made right again
 // after a change are refused with a word or hold an index that can be searched; a kill while saving leaves the old file or the new.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <random>
 
 #include "fuzz/reseal.hpp"
 #include "unit/io/files.hpp"
+#include "unit/io/killed_saves.hpp"
 #include "vicinal/corpus.hpp"
 #include "vicinal/permutation_index.hpp"
 
@@ -199,18 +196,15 @@ TEST(IndexFile, KillingASaveLeavesTheOldFileOrTheNew) {
   const std::string path = directory.file("a.vicinal");
   const PermutationIndex both[2] = {vectors(2000), vectors(4000)};
   std::string whole[2];
+  std::int64_t save_us = 0;
   for (const int i : {0, 1}) {
-    both[i].save(path);
+    save_us = time_of([&] { both[i].save(path); });
     whole[i] = slurp(path);
   }
   std::mt19937 random(20261122);
   for (int round = 0; round < 10; ++round) {
-    const pid_t child = ::fork();
-    if (child == 0)
-      for (int i = round % 2;; i ^= 1) both[i].save(path);
-    ::usleep(random() % 20000);
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+    saves_until(SIGKILL, random, save_us,
+                [&](std::size_t i) { both[(static_cast<std::size_t>(round) + i) % 2].save(path); });
     const std::string shown = slurp(path);
     EXPECT_TRUE(shown == whole[0] || shown == whole[1]) << "round " << round;
   }
