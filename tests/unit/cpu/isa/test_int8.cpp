@@ -97,7 +97,7 @@ struct Int8Tile {
                         tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
                       },
                   .last_queries = last_queries,
-                  .rows_far = last_queries % 2 != 0});
+                  .rows_far = rows_far});
   }
 
   void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
@@ -125,6 +125,7 @@ struct Int8Tile {
   std::vector<std::int8_t> raw_queries;
   std::vector<std::uint8_t> raw_rows;
   int last_queries = 0;
+  bool rows_far = false;
   bool after_hit = false;      // the first hit raises every limit to the highest
   Int8Tile* inside = nullptr;  // each hit runs it
   Values found, found_columns;
@@ -211,9 +212,14 @@ TEST_P(Int8TileTest, FewQueriesOfTheLastPanelHaveTheSameSums) {
           tile.run(both);
           const Int8Tile::Values want = std::exchange(tile.found, {}), columns = std::exchange(tile.found_columns, {});
           tile.last_queries = last;
-          tile.run(both);
-          EXPECT_TRUE(tile.found == want && tile.found_columns == columns)
-              << quads << " quads, " << query_panels << " panels, " << last << " queries";
+          for (const bool far : {false, true}) {
+            tile.rows_far = far;
+            tile.found.clear();
+            tile.found_columns.clear();
+            tile.run(both);
+            EXPECT_TRUE(tile.found == want && tile.found_columns == columns)
+                << quads << " quads, " << query_panels << " panels, " << last << " queries, far: " << far;
+          }
         }
 }
 

@@ -55,7 +55,7 @@ struct Tile {
             .on_hit = on_hit,
             .context = this,
             .last_queries = last_queries,
-            .rows_far = last_queries % 2 != 0});
+            .rows_far = rows_far});
   }
 
   static void on_hit(void* context, int query, int panel, std::uint32_t hit, const float* values) {
@@ -88,6 +88,7 @@ struct Tile {
   Guarded<float> queries, rows, term, thresholds, partial;
   float multiplier = -2;
   int last_queries = 0;
+  bool rows_far = false;
   bool after_hit = false;  // the first hit lowers every threshold to -infinity
   Values found;
   int calls = 0;
@@ -177,15 +178,20 @@ TEST_P(TileTest, FewQueriesOfTheLastPanelHaveTheSameValues) {
     for (const std::int64_t dims : {1, 5, 64, 129, 300})
       for (const int query_panels : {1, 2})
         for (int last = 1; last <= kernels().query_lanes; ++last) {
-          Tile tile(kernels(), dims, query_panels, 3, static_cast<std::uint64_t>(dims + last));
+          Tile tile(kernels(), dims, query_panels, tile_panels - 1, static_cast<std::uint64_t>(dims + last));
           const int queries = (query_panels - 1) * kernels().query_lanes + last;
           for (int q = 0; q < queries; ++q) tile.thresholds[q] = static_cast<float>(q % 3 == 0 ? 3 : 1000);
           for (int q = queries; q < tile.query_count; ++q) tile.thresholds[q] = -infinite;
           tile.run(sum);
           const Tile::Values want = std::exchange(tile.found, {});
           tile.last_queries = last;
-          tile.run(sum);
-          EXPECT_TRUE(tile.found == want) << dims << " dims, " << query_panels << " panels, " << last << " queries";
+          for (const bool far : {false, true}) {
+            tile.rows_far = far;
+            tile.found.clear();
+            tile.run(sum);
+            EXPECT_TRUE(tile.found == want)
+                << dims << " dims, " << query_panels << " panels, " << last << " queries, far: " << far;
+          }
         }
 }
 
@@ -239,13 +245,15 @@ TEST_P(TileTest, ANaNSumIsNeverExcluded) {
 }
 
 TEST_P(TileTest, AThresholdThatFallsInsideACallCountsFromThereOn) {
-  for (const Sum sum : all_sums) {
-    Tile tile(kernels(), 33, 3, 4, 9);
-    tile.after_hit = true;
-    tile.run(sum);
-    EXPECT_EQ(tile.calls, 1) << "every t is finite, so nothing is a hit once all thresholds are -infinity";
-    EXPECT_GE(tile.found.size(), 1u);
-  }
+  for (const Sum sum : all_sums)
+    for (const bool lone : {false, true}) {
+      Tile tile(kernels(), 33, lone ? 1 : 3, tile_panels, 9);
+      tile.last_queries = lone ? 1 : 0;
+      tile.after_hit = true;
+      tile.run(sum);
+      EXPECT_EQ(tile.calls, 1) << "every t is finite, so nothing is a hit once all thresholds are -infinity";
+      EXPECT_GE(tile.found.size(), 1u);
+    }
 }
 
 // Absent queries have threshold -infinity, absent rows the term +infinity; both are zeros.
