@@ -12,6 +12,7 @@
 #include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/searches.hpp"
+#include "prepare/check.hpp"
 
 namespace vicinal {
 namespace {
@@ -41,6 +42,14 @@ GraphSearch graph_search(const Backend& backend, const Points& rows, const Point
   return graph;
 }
 
+/// It searches for the lists of a run of rows that begins with row `first`. A graph has no queries: errors name the rows.
+Report run_graph_search(const NeighborsView& out, const GraphSearch& graph, const Points& run, std::int64_t first,
+                        const Prepared& prepared, const KnnOptions& options) try {
+  return search(out, graph.spec, run, graph.plan, prepared.kept, options);
+} catch (const RowError& error) {
+  throw error.as("corpus", error.side() == "corpus" ? error.row() : first + error.row());
+}
+
 }  // namespace
 
 Report graph_into(const NeighborsView& out, const Points& rows, std::int64_t first, const Prepared& prepared,
@@ -48,7 +57,7 @@ Report graph_into(const NeighborsView& out, const Points& rows, std::int64_t fir
   const Points run = rows.slice(first, out.rows);
   const GraphSearch graph =
       graph_search(find_backend(options.search.run.device), rows, run, first, prepared, options.search, options);
-  return search(out, graph.spec, run, graph.plan, prepared.kept, options.search);
+  return run_graph_search(out, graph, run, first, prepared, options.search);
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -61,7 +70,7 @@ Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOpt
   const KnnOptions search_options = graph_search_options(options);
   const GraphSearch graph = graph_search(backend, rows, rows, 0, prepared, search_options, options);
   Neighbors result(rows.rows, search_options.k, graph.plan.distance_type, search_options.pad);
-  Report report = search(result.view(), graph.spec, rows, graph.plan, prepared.kept, search_options);
+  Report report = run_graph_search(result.view(), graph, rows, 0, prepared, search_options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;

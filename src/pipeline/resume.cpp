@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/saved_lists.hpp"
+#include "prepare/check.hpp"
 
 namespace vicinal {
 namespace {
@@ -70,7 +71,7 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
 }
 
 Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const std::string& directory,
-                          const Grid& grid) {
+                          const Grid& grid) try {
   const double start = now_seconds();
   const Backend& backend = find_backend(options.search.run.device);
   check_graph_search(backend, rows, options);
@@ -92,6 +93,8 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   complete_lists(result.view(), filter, rows.rows, search.metric, whole.threads);
   walk.close(result.certificate, result.stats, start);
   return result;
+} catch (const RowError& error) {
+  throw error.as("corpus", error.row());  // a graph has no queries
 }
 
 Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options,

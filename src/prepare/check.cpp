@@ -28,7 +28,7 @@ struct UnfitRows {
 
 RowError::RowError(ErrorCode code, const std::string& side, std::int64_t row, const std::string& fault,
                    const std::string& option)
-    : Error(code, cat(side, " row ", row, fault, option)), side_(side), fault_(fault), row_(row) {}
+    : Error(code, cat(side, " row ", row, fault, option)), side_(side), fault_(fault), option_(option), row_(row) {}
 
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept {
   const double reference = metric == Metric::cosine ? 0.0 : row[0];

@@ -21,9 +21,11 @@ class RowError final : public Error {
   const std::string& side() const noexcept { return side_; }
   std::int64_t row() const noexcept { return row_; }
   const std::string& fault() const noexcept { return fault_; }
+  /// The same of what the caller knows as this row of this side.
+  RowError as(const std::string& side, std::int64_t row) const { return {code(), side, row, fault_, option_}; }
 
  private:
-  std::string side_, fault_;
+  std::string side_, fault_, option_;
   std::int64_t row_;
 };
 

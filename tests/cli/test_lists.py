@@ -149,6 +149,15 @@ def test_refusals(files, status, code, words, arguments):
     refused(status, code, words, *arguments)
 
 
+@pytest.mark.parametrize("more", [[], ["--resume", "d"], ["--device", "cpu,cpu"]])
+def test_a_bad_row_of_a_graph_is_named_as_one_of_the_corpus(more, files):
+    x, _ = files
+    x[207, 3] = np.nan
+    np.save("x.npy", x)
+    refused(3, "InvalidValue", "corpus row 207, column 3 is NaN (1 bad row in all)", "graph", "x.npy", "-k", "3", "-o", "o.npz", *more)
+    assert not os.path.exists("o.npz")
+
+
 SEARCHES = {  # of the rows below, in several blocks
     "knn": ["knn", "x.npy", "the 'queries'.npy", "-k", "20"],
     "range": ["range", "x.npy", "the 'queries'.npy", "-r", "2.5"],

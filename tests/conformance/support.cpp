@@ -248,6 +248,13 @@ std::uint64_t seed_or(std::uint64_t fallback) {
   return seed ? std::strtoull(seed, nullptr, 10) : fallback;
 }
 
+bool has_cuda(int ordinal) {
+  const std::vector<vicinal::Device> all = vicinal::devices();
+  return std::any_of(all.begin(), all.end(), [&](const vicinal::Device& device) {
+    return device.usable && device.name == "cuda:" + std::to_string(ordinal);
+  });
+}
+
 std::string run_child(const std::string& name, const std::string& argument) {
   char self[4096];
   const auto length = ::readlink("/proc/self/exe", self, sizeof self);

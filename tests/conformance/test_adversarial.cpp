@@ -131,12 +131,6 @@ TEST(Adversarial, EveryCaseOfTheSecondQuarter) { run_cases(nullptr, 1, 4); }
 TEST(Adversarial, EveryCaseOfTheThirdQuarter) { run_cases(nullptr, 2, 4); }
 TEST(Adversarial, EveryCaseOfTheLastQuarter) { run_cases(nullptr, 3, 4); }
 
-bool has_cuda() {
-  for (const vicinal::Device& device : vicinal::devices())
-    if (device.usable && device.name == "cuda:0") return true;
-  return false;
-}
-
 TEST(CudaAdversarial, EveryCaseHasTheBitsOfTheOracle) {
   if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
   run_cases("cuda", 0, 1);

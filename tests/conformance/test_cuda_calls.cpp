@@ -11,20 +11,16 @@
 #include <thread>
 #include <vector>
 
+#include "conformance/support.hpp"
 #include "vicinal/vicinal.hpp"
 
 namespace {
 
+using conformance::has_cuda;
 using vicinal::KnnOptions;
 using vicinal::Neighbors;
 
 std::string cuda_name(int ordinal) { return "cuda:" + std::to_string(ordinal); }
-
-bool has_cuda_device(int ordinal) {
-  for (const vicinal::Device& device : vicinal::devices())
-    if (device.usable && device.name == cuda_name(ordinal)) return true;
-  return false;
-}
 
 std::vector<float> normal_rows(unsigned seed, std::int64_t count) {
   std::mt19937 random(seed);
@@ -49,7 +45,7 @@ KnnOptions on_device(const std::string& device) {
 constexpr std::int64_t rows = 60000, queries = 3000, dims = 64;
 
 TEST(CudaCalls, CancelledSearchesLeaveNothingRunning) {
-  if (!has_cuda_device(0)) GTEST_SKIP() << "no CUDA device here";
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
   const std::vector<float> asked = normal_rows(2, queries * dims);
   const vicinal::Points query_rows(asked.data(), vicinal::DType::f32, queries, dims);
   std::vector<float> first = normal_rows(1, rows * dims);
@@ -86,7 +82,7 @@ TEST(CudaCalls, CancelledSearchesLeaveNothingRunning) {
 }
 
 TEST(CudaCalls, MemoryBetweenCallsIsBoundedAndGivenBack) {
-  if (!has_cuda_device(0)) GTEST_SKIP() << "no CUDA device here";
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
   const std::vector<float> corpus = normal_rows(1, rows * dims);
   const vicinal::Points points(corpus.data(), vicinal::DType::f32, rows, dims);
   const Neighbors want = vicinal::knn_graph(points, {.search = on_device("cuda")});
@@ -99,17 +95,17 @@ TEST(CudaCalls, MemoryBetweenCallsIsBoundedAndGivenBack) {
 }
 
 TEST(CudaCalls, APreparedCorpusStaysWithItsDevice) {
-  if (!has_cuda_device(0)) GTEST_SKIP() << "no CUDA device here";
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
   const std::vector<float> corpus = normal_rows(1, rows * dims);
   const vicinal::Points points(corpus.data(), vicinal::DType::f32, rows, dims), some = points.slice(0, 50);
   const Neighbors want = vicinal::knn(points, some, on_device("cpu"));
-  for (int ordinal = 0; ordinal < 2 && has_cuda_device(ordinal); ++ordinal) {
+  for (int ordinal = 0; ordinal < 2 && has_cuda(ordinal); ++ordinal) {
     const vicinal::Corpus kept(points, {.run = {.device = cuda_name(ordinal)}});
     const Neighbors got = kept.knn(some, {});
     EXPECT_EQ(got.stats.device, cuda_name(ordinal));
     EXPECT_TRUE(equal_bits(got, want));
     for (const std::string& other : {std::string("cpu"), cuda_name(1 - ordinal)}) {
-      if (other != "cpu" && !has_cuda_device(1 - ordinal)) continue;
+      if (other != "cpu" && !has_cuda(1 - ordinal)) continue;
       try {
         (void)kept.knn(some, on_device(other));
         ADD_FAILURE() << other;
@@ -121,7 +117,7 @@ TEST(CudaCalls, APreparedCorpusStaysWithItsDevice) {
 }
 
 TEST(CudaCalls, TwoDevicesSearchAtOnce) {
-  if (!has_cuda_device(1)) GTEST_SKIP() << "no second CUDA device here";
+  if (!has_cuda(1)) GTEST_SKIP() << "no second CUDA device here";
   const std::vector<float> corpus = normal_rows(1, rows * dims);
   const vicinal::Points points(corpus.data(), vicinal::DType::f32, rows, dims), some = points.slice(100, 2000);
   const Neighbors want = vicinal::knn(points, some, on_device("cpu"));

@@ -273,7 +273,7 @@ TEST(GraphErrors, ARequestThatIsNoGraphIsRefused) {
   EXPECT_EQ(vicinal::knn_graph(rows.points().slice(0, 0), padded).rows(), 0);
   rows.set(7, 2, std::nan(""));
   EXPECT_EQ(refused(graph_options(Metric::euclidean, 3)).code, ErrorCode::invalid_value);
-  EXPECT_NE(refused(graph_options(Metric::euclidean, 3)).message.find("row 7, column 2 is NaN (1 bad row"),
+  EXPECT_NE(refused(graph_options(Metric::euclidean, 3)).message.find("corpus row 7, column 2 is NaN (1 bad row"),
             std::string::npos)
       << refused(graph_options(Metric::euclidean, 3)).message;
 }
