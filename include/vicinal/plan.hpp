@@ -39,9 +39,9 @@ struct Plan {
   std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are reranked
   std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
-  bool rotated = false;              // rows are rotated before they are rounded to bytes: forced by name
-  std::int64_t projected = 0;  // the most columns that rows are projected to before that, as above; 0: they keep theirs
-  bool resident = false;       // the prepared corpus stays in memory for the whole call
+  bool rotated = false;              // rows are rotated before they are rounded to bytes: by name, or as a sample says
+  std::int64_t projected = 0;        // the most columns that rows are projected to before that; 0: they keep theirs
+  bool resident = false;             // the prepared corpus stays in memory for the whole call
   /// Predicted wall time, from rates in src/cpu/propose/costs.hpp and src/cuda/search/seconds.hpp; of data that the
   /// first precision certifies, unless rows were sampled.
   double seconds = 0;

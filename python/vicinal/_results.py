@@ -214,7 +214,7 @@ class Plan:
     Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
-    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. projected: columns that
+    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. projected: the most columns that
     rows are projected to before that (0: they keep theirs). sampled_rows: rows
     of the corpus that were looked at for the cascade, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
     leaves to be ranked for a query. details: how the device goes about it besides, a sentence each.

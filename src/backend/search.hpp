@@ -198,7 +198,7 @@ struct Proposal {
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
   Techniques techniques;             // second_level: if int8 comes first and tiles serve one side
   bool rotated = false;              // rows are rotated, by name, as the next
-  std::int64_t projected = 0;        // columns that rows are projected to
+  std::int64_t projected = 0;        // the most columns that rows are projected to
   int most_threads = INT_MAX;  // that pay, where the caller names no number: waking one takes as long as a small search
   std::vector<std::string> notes;
 

@@ -50,7 +50,8 @@ bool CpuSession::answers_by_tree() const noexcept {
 
 std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, results = batch * plan.row_splits;
-  const bool filters = plan.cascade.size() > 1;
+  const bool filters = std::any_of(plan.cascade.begin(), plan.cascade.end(),
+                                   [](const std::string& name) { return has_filter(precision_of(name)); });
   std::int64_t block = 1;
   for (const HostPrecision& one : host_precisions)
     if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));

@@ -127,9 +127,10 @@ void fit_batch(SearchPlan& plan, const std::string& precision, const SearchBacke
   SearchPlan alone = plan;
   alone.cascade = {precision};
   const std::int64_t least = plan.multiples.queries;
-  if (backend.bytes(alone, problem) > plan.budget_bytes) alone.symmetric = false;  // which takes all rows at once
-  while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes)
+  while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes) {
+    alone.symmetric = false;  // which takes all rows at once
     alone.query_batch = std::max(least, alone.query_batch / 2);
+  }
   plan.query_batch = alone.query_batch;
   plan.symmetric = alone.symmetric;
 }
@@ -221,7 +222,7 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
   SearchPlan fewer = plan;
   fewer.symmetric = false;  // which takes all rows at once
   SearchPlan shorter = fewer;
-  // One side of as many queries may take more than both did: of no more than took as much, half.
+  // One side may need more memory for as many queries: first as few as need no more than the plan did, then half of these.
   while (plan.symmetric && fewer.query_batch > least && bytes(fewer) > bytes(plan))
     fewer.query_batch = half(fewer.query_batch);
   fewer.query_batch = half(fewer.query_batch);

@@ -29,8 +29,8 @@ void note_underflow(Stats& stats, DistanceType type);
 void note_threads(Stats& stats, const ThreadPool& thread_pool);
 
 /// It makes a plan smaller, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves
-/// less, and a note about it; where tiles served both of their sides they serve one, in half of the memory. False where
-/// there is nothing to halve.
+/// less, and a note about it. Where tiles served both of their sides they serve one: for half of the queries that one side
+/// holds in as much memory, or of half of the rows at a time. False where there is nothing to halve.
 bool halve(SearchPlan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
            Stats& stats);
 

@@ -180,7 +180,7 @@ std::string Plan::text() const {
                       row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
   if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
   if (projected > 0)
-    line("projection", cat("rows are projected to ", projected, " columns before they are rounded to bytes"));
+    line("projection", cat("rows are projected to ", projected, " columns at most before they are rounded to bytes"));
   if (symmetric)
     line("symmetry",
          cat("each tile of distances serves both of its sides, ", query_block, " rows against ", query_block));

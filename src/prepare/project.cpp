@@ -29,7 +29,7 @@ struct Rows {
   }
 };
 
-/// Some times as many rows as directions.
+/// It returns how many rows directions are found in: some times as many as directions.
 std::int64_t sampled_rows(std::int64_t dims, std::int64_t count) noexcept {
   return std::clamp<std::int64_t>(std::min(most_elements / dims, 8 * count), 16, most_rows);
 }

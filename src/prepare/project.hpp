@@ -10,8 +10,8 @@
 namespace vicinal {
 
 inline constexpr std::int64_t most_projected_columns = 256;
-/// It returns the columns of projected rows, where they are projected by name; 0: the rows have too few. A few rows have
-/// no more directions than there are of them.
+/// It returns the most columns that rows are projected to, where they are by name; 0: there are no rows, or they have too
+/// few columns. A few rows have no more directions than there are of them.
 std::int64_t projected_columns(const Shape& corpus) noexcept;
 
 /// Directions are [][dims], orthonormal, of rows that `moved` moves and scales.

@@ -5,7 +5,7 @@
 #define VICINAL_INLINE inline __attribute__((always_inline))
 #define VICINAL_APART __attribute__((noinline))
 
-// Arrays of vectors become registers only where every index is a constant, so the loops over them must underflow.
+// Arrays of vectors become registers only where every index is a constant, so the loops over them must be unrolled.
 #if defined(__clang__)
 #define VICINAL_UNROLL _Pragma("unroll")
 #else

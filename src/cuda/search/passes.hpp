@@ -71,8 +71,10 @@ class FilterPasses {
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
                        LeaveToProof{.args = args, .crowded = crowded, .most = most_crowded(count)});
   }
-  /// Whether that guess left all queries of a large batch to proved thresholds, so that no tile needs to pass by it.
+  /// It tells whether that guess has left all queries of a large batch to proved thresholds, so that no tile needs to
+  /// pass; it waits for the device. Of a small batch nothing is counted.
   bool left_to_proof(const SearchArgs& args) {
+    if (args.queries.count <= block_queries) return false;
     unsigned crowded = 0;
     device_.out(&crowded, crowded_.data(), sizeof crowded);
     device_.wait();
@@ -138,7 +140,7 @@ class FilterPasses {
   }
 
  private:
-  /// Queries that may be left out of a pass; where they are more, all are.
+  /// It returns how many of so many queries may be left out of a pass; where more are, all are.
   static std::int64_t most_crowded(std::int64_t queries) { return queries / 8; }
   /// It takes all tiles for one of their sides, by guessed thresholds; a first part guesses them again, where that pays.
   void pass_one(const SearchArgs& args, const Speculation& speculation) {

@@ -67,12 +67,15 @@ struct H200Rates {
   /// A pair and column of a filter in bytes, of the largest of them.
   double largest_byte_s = 4.5e-14;
 
-  /// A query of the first `filling_queries`, with which the kernels around a filter in bytes do not fill the device.
-  /// 2026-11-28, plan_cuda.csv.
-  double filling_queries = 1024, filling_query_s = 5e-8;
-  /// The same of proved thresholds and rows of several slabs, in rounds of which each ranks what passed before the next;
-  /// of few rows this part of the filter.
-  double proved_filling_query_s = 3e-7, proved_filling_share = 1.0 / 3;
+  // Kernels around a filter in bytes, which few queries do not fill the device with. 2026-11-28, plan_cuda.csv.
+  /// Queries that fill it.
+  double filling_queries = 1024;
+  /// One of the queries up to these, where thresholds are guessed.
+  double underfilled_query_s = 5e-8;
+  /// The same of proved thresholds and rows of several slabs, in rounds of which each ranks what passed before the next.
+  double proved_underfilled_query_s = 3e-7;
+  /// The most that this takes, of the seconds of the filter: few rows pass in few rounds.
+  double proved_underfilled_share = 1.0 / 3;
   /// A query and root of k: what passes is reranked.
   double reranked_s = 2.1e-8;
   /// The same in lists of global memory.
@@ -188,12 +191,23 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
            ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) + rates.neighbor_element_s * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
   const bool refined = !in_memory && has_second_bytes(precision, problem.corpus.dtype, problem.corpus.cols);
-  return rates.filling_query_s * std::min(q, rates.filling_queries) +
-         q * ((refined    ? rates.refined_query_s
+  return q * ((refined    ? rates.refined_query_s
                : size > 1 ? rates.guessed_query_s
                           : 0.0) +
               rates.guessed_root_s * std::sqrt(k) +
               (in_memory ? rates.guessed_long_byte_s : rates.guessed_byte_s) * k * d * size);
+}
+
+/// It returns the seconds that the kernels around a filter of int8 take since its queries are too few to fill the
+/// device. filtering: the seconds of the filter.
+inline double underfilled_seconds(const Plan& plan, const ProblemShape& problem, Precision precision,
+                                  double filtering) {
+  constexpr H200Rates rates;
+  const double queries = std::min(static_cast<double>(problem.queries.rows), rates.filling_queries);
+  if (plans_guesses(plan, problem, precision)) return rates.underfilled_query_s * queries;
+  const bool rounds = in_codes(precision) && on_tensor_cores(precision, filter_sum_of(problem.metric)) &&
+                      !problem.range && problem.corpus.cols > 128;
+  return rounds ? std::min(rates.proved_underfilled_query_s * queries, rates.proved_underfilled_share * filtering) : 0;
 }
 
 /// It returns the seconds of all that the device does but to fetch the corpus.
@@ -229,11 +243,7 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
                                              problem.corpus.cols, !problem.range && problem.filter_bytes == 0);
   seconds += filtering;
   if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
-  if (in_codes(precision) && on_tensor_cores(precision, sum) && !problem.range && d > 128 &&
-      !plans_guesses(plan, problem, precision))
-    seconds += std::min(rates.proved_filling_query_s * std::min(q, rates.filling_queries),
-                        rates.proved_filling_share * filtering);
-  return seconds + ranking_seconds(plan, problem, precision);
+  return seconds + ranking_seconds(plan, problem, precision) + underfilled_seconds(plan, problem, precision, filtering);
 }
 
 inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
