@@ -61,7 +61,7 @@ REFUSED = {
     "strings": (dict(corpus=CORPUS.astype(str)), TypeError, "unsupported dtype str"),
     "structured": (dict(corpus=np.zeros((3, 2), [("a", "f4")])), TypeError, "unsupported dtype"),
     "dates": (dict(corpus=np.zeros((3, 2), "M8[s]")), TypeError, "unsupported dtype datetime64"),
-    "a text": (dict(corpus="corpus.npy"), TypeError, "expected a two-dimensional array of numbers, got str"),
+    "a text": (dict(corpus="corpus.npy"), TypeError, "expected a two-dimensional array of numbers, or a list of strings, got str"),
     "None": (dict(queries=None), TypeError, "unsupported dtype object"),
     "ragged": (dict(queries=[[1.0, 2.0], [3.0]]), "InvalidArgument", "not a rectangular table"),
     "large Python integers": (dict(corpus=[[2**53 + 1]], queries=[[1]]), "InvalidValue", "no exact float64"),

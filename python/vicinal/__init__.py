@@ -124,7 +124,7 @@ def knn(
     memory : int, str or None, default None
         Bytes that the search may use beyond what the process holds, results not counted: 268435456,
         "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.
-    distance_type : None, "f32", "f64" or a dtype, default None
+    distance_type : None, "f32", "f64", "u32" or a dtype, default None
         Type of the returned distances. None: float64 if either side is float64 or integers of 32 or 64 bits, uint32 for hamming
         and levenshtein, else float32. The order is that of the returned values, ties by smaller id.
     pad : bool, default False

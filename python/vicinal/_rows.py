@@ -52,7 +52,7 @@ def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
     if isinstance(x, np.ndarray):
         return _from_array(np.asarray(x), name), 0  # a subclass may say what its memory does not hold
     if isinstance(x, (str, bytes, bytearray)):
-        raise TypeError(f"{name}: expected a two-dimensional array of numbers, got {type(x).__name__}")
+        raise TypeError(f"{name}: expected a two-dimensional array of numbers, or a list of strings, got {type(x).__name__}")
     table = _frames.array(x, name) or _tables.array(x, name)
     if table is not None:
         return _from_array(table[0], name), table[1]

@@ -16,14 +16,26 @@ std::int64_t words(std::int64_t rows) noexcept { return (rows + 63) / 64; }
 
 bool labelled(const Eligible& eligible) noexcept { return eligible.labels != Eligible::Labels::ignored; }
 
+/// Whether ids can only be a mask in the wrong type: a number for each row, every one 0 or 1.
+bool looks_like_mask(std::span<const std::int64_t> ids, std::int64_t rows) noexcept {
+  return std::ssize(ids) == rows && rows > 2 &&
+         std::all_of(ids.begin(), ids.end(), [](std::int64_t id) { return id == 0 || id == 1; });
+}
+
 }  // namespace
 
 void check_eligible(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t query_rows) {
   if (eligible.first < 0 || eligible.last < eligible.first)
-    refuse(cat("eligible ids ", eligible.first, " to ", eligible.last, " are no range of ids"));
-  if (eligible.ids)
+    refuse(cat("eligible ids ", eligible.first, " to ", eligible.last,
+               " are no range of ids, which begin at 0 or later and are not counted from the end"));
+  if (eligible.ids) {
     for (const std::int64_t id : *eligible.ids)
       if (id < 0) refuse(cat("eligible id ", id, " is negative"));
+    if (looks_like_mask(*eligible.ids, corpus_rows))
+      refuse(cat("the ", corpus_rows,
+                 " eligible ids are all 0 or 1, one for each row: a mask has bools; as ids "
+                 "they name rows 0 and 1 alone"));
+  }
   if (eligible.bitmap && eligible.bitmap_rows >= 0 && eligible.bitmap_rows != corpus_rows)
     refuse(cat("the mask of eligible rows has ", eligible.bitmap_rows, " entries, corpus has ", corpus_rows, " rows"));
   if (eligible.bitmap && static_cast<std::int64_t>(eligible.bitmap->size()) < words(corpus_rows))

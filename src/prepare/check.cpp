@@ -62,7 +62,7 @@ void report_unfit_rows(const RowKernels& kernels, const SearchSpec& spec, const 
   if (ranged.count > 0)
     throw RowError(ErrorCode::range_error, side, ranged.first,
                    cat(" has a squared norm outside [2^-500, 2^500]", ranged.counted("such row", "such rows"), ": ",
-                       metric_info(metric).name, " would overflow; scale the rows first"));
+                       metric_info(metric).name, " would overflow or underflow; scale the rows first"));
   if (degenerate.count > 0)
     throw RowError(
         ErrorCode::invalid_value, side, degenerate.first,

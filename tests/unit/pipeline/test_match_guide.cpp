@@ -88,7 +88,8 @@ TEST(Match, ErrorsOfRowsAreInWordsOfImages) {
     EXPECT_EQ(said({1, NAN, 1, 0}, true, Metric::euclidean, guide),
               "row 0 of image 0, column 1 is NaN (1 bad row in all); remove or impute such rows first");
     EXPECT_EQ(said({1e200, 1, 1, 0}, false, Metric::cosine, guide),
-              "row 0 of image 1 has a squared norm outside [2^-500, 2^500] (1 such row in all): cosine would overflow; "
+              "row 0 of image 1 has a squared norm outside [2^-500, 2^500] (1 such row in all): cosine would overflow "
+              "or underflow; "
               "scale the rows first");
   }
   EXPECT_EQ(said({1e200, 1, 1e200, 0}, false, Metric::sqeuclidean, nullptr),
