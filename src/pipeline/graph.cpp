@@ -45,7 +45,7 @@ GraphSearch graph_search(const Backend& backend, const Points& rows, const Point
 /// It searches for the lists of a run of rows that begins with row `first`. A graph has no queries: errors name the rows.
 Report run_graph_search(const NeighborsView& out, const GraphSearch& graph, const Points& run, std::int64_t first,
                         const Prepared& prepared, const KnnOptions& options) try {
-  return search(out, graph.spec, run, graph.plan, prepared.kept, options);
+  return search(out, graph.spec, run, graph.plan, prepared, options);
 } catch (const RowError& error) {
   throw error.as("corpus", error.side() == "corpus" ? error.row() : first + error.row());
 }

@@ -148,7 +148,7 @@ class ChangedPlan {
 };
 
 Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
-                const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
+                const Prepared& prepared, const KnnOptions& options) {
   Report report;
   Stats& stats = report.stats;
   note_plan(stats, plan, spec.corpus.rows * queries.rows);
@@ -157,8 +157,8 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
   std::int64_t left = queries.rows;
 
   const Backend& backend = find_backend(plan.device);
-  ProblemShape problem = knn_problem(shape_on(backend, spec.corpus), shape_on(backend, queries), options);
-  problem.prepared = kept != nullptr;
+  ProblemShape problem =
+      knn_problem(shape_on(backend, spec.corpus), shape_on(backend, queries), options, prepared.plan());
   problem.k = spec.k;
   ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   note_threads(stats, thread_pool);
@@ -171,8 +171,9 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
     PrecisionRun run(spec, out, queries, pending, left, thread_pool, report);
     const bool ran = retry_smaller(
         [&] {
-          const auto session = backend.search().open(spec, own.get(), precision_of(name), kept, thread_pool, stats);
-          if (session) run.run(*session, own.get(), kept != nullptr);
+          const auto session =
+              backend.search().open(spec, own.get(), precision_of(name), prepared.kept, thread_pool, stats);
+          if (session) run.run(*session, own.get(), prepared.kept != nullptr);
           return session != nullptr;
         },
         [&] {
@@ -275,10 +276,10 @@ void Sweep::run(bool again) {
 }
 
 Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
-              const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
+              const Prepared& prepared, const KnnOptions& options) {
   const auto start = Clock::now();
   FpGuard guard;
-  Report report = escalate(out, spec, queries, plan, kept, options);
+  Report report = escalate(out, spec, queries, plan, prepared, options);
   if (spot_checks() && on_host(find_backend(plan.device), {spec.corpus.data, queries.data, out.ids}))
     spot_check(out, spec, queries);
   report.stats.seconds = seconds_since(start);
@@ -320,7 +321,7 @@ Report checked_knn_into(const NeighborsView& out, const Points& corpus, const Pr
                   .symmetric = plan.symmetric,
                   .stream = options.stream};
   spec.k = check_k(spec.filter, corpus.rows, queries.rows, options.k, options.pad);
-  return search(out, spec, queries, plan, prepared.kept, options);
+  return search(out, spec, queries, plan, prepared, options);
 }
 
 }  // namespace

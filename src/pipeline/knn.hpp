@@ -5,6 +5,8 @@
 
 namespace vicinal {
 
+struct Prepared;  // pipeline/searches.hpp
+
 /// A Sweep takes one batch of queries past all of the corpus, chunk by chunk; chunks that stay in memory are prepared
 /// once.
 class Sweep {
@@ -34,9 +36,9 @@ void note_threads(Stats& stats, const ThreadPool& thread_pool);
 bool halve(SearchPlan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
            Stats& stats);
 
-/// Arguments were checked. kept: null, or the whole corpus in the backend's form.
+/// It searches by a plan, precision after precision. Arguments were checked.
 Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
-              const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options);
+              const Prepared& prepared, const KnnOptions& options);
 
 /// Checks `out` against what the search will write.
 void check_out(const NeighborsView& out, const Points& queries, const KnnOptions& options, DistanceType type);
