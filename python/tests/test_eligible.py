@@ -145,7 +145,7 @@ REFUSED = {
               r"eligible: expected 1 dimension, got 2 with shape \(70, 1\)"),
     "negative id": (dict(eligible=[3, -1]), "InvalidArgument", "eligible id -1 is negative"),
     "mask of integers": (dict(eligible=np.arange(N, dtype=np.uint8) % 2), "InvalidArgument",
-                         "the 70 eligible ids are all 0 or 1, one for each row: a mask has bools"),
+                         "the 70 eligible ids are all 0 or 1: a mask has bools"),
     "id of 64 bits": (dict(eligible=np.array([2**63], np.uint64)), "InvalidArgument",
                       "eligible: id 9223372036854775808 does not fit int64"),
     "negative range": (dict(eligible=range(-3, 5)), "InvalidArgument", "eligible ids -3 to 4 are no range of ids"),

@@ -16,10 +16,10 @@ std::int64_t words(std::int64_t rows) noexcept { return (rows + 63) / 64; }
 
 bool labelled(const Eligible& eligible) noexcept { return eligible.labels != Eligible::Labels::ignored; }
 
-/// Whether ids can only be a mask in the wrong type: a number for each row, every one 0 or 1.
-bool looks_like_mask(std::span<const std::int64_t> ids, std::int64_t rows) noexcept {
-  return std::ssize(ids) == rows && rows > 2 &&
-         std::all_of(ids.begin(), ids.end(), [](std::int64_t id) { return id == 0 || id == 1; });
+/// It tells whether ids are a mask that is not of bools: more than two of them, every one 0 or 1. Their number is not
+/// held against that of the rows, so that each part of a corpus decides as the whole does.
+bool looks_like_mask(std::span<const std::int64_t> ids) noexcept {
+  return ids.size() > 2 && std::all_of(ids.begin(), ids.end(), [](std::int64_t id) { return id == 0 || id == 1; });
 }
 
 }  // namespace
@@ -31,10 +31,9 @@ void check_eligible(const Eligible& eligible, std::int64_t corpus_rows, std::int
   if (eligible.ids) {
     for (const std::int64_t id : *eligible.ids)
       if (id < 0) refuse(cat("eligible id ", id, " is negative"));
-    if (looks_like_mask(*eligible.ids, corpus_rows))
-      refuse(cat("the ", corpus_rows,
-                 " eligible ids are all 0 or 1, one for each row: a mask has bools; as ids "
-                 "they name rows 0 and 1 alone"));
+    if (looks_like_mask(*eligible.ids))
+      refuse(cat("the ", eligible.ids->size(),
+                 " eligible ids are all 0 or 1: a mask has bools, and as ids they name rows 0 and 1 alone"));
   }
   if (eligible.bitmap && eligible.bitmap_rows >= 0 && eligible.bitmap_rows != corpus_rows)
     refuse(cat("the mask of eligible rows has ", eligible.bitmap_rows, " entries, corpus has ", corpus_rows, " rows"));

@@ -92,7 +92,7 @@ std::int64_t scaled(std::int64_t count);
 bool in_share(Rng& rng, double least = 0);
 /// VICINAL_TEST_SEED, or the given one.
 std::uint64_t seed_or(std::uint64_t fallback);
-/// Whether the CUDA device of this number can be searched on.
+/// It tells whether the CUDA device of this number can be searched on.
 bool has_cuda(int ordinal = 0);
 
 /// Message and code of the vicinal::Error that `call` throws; the code is empty if it throws nothing.

@@ -241,6 +241,24 @@ TEST_F(EligibleErrors, NegativeIdsShortBitmapsAndLabelsOfAnotherLength) {
   EXPECT_EQ(got.code, ErrorCode::invalid_argument);
   EXPECT_TRUE(says(got, "-1")) << got.message;
 
+  // A mask in integers would name rows 0 and 1; two ids are ids, and parts of the rows decide as all of them do.
+  corpus = mixed_table(rng, DType::f32, 5120, 4);
+  std::vector<std::int64_t> zeros_and_ones(2560, 1);
+  zeros_and_ones[7] = 0;
+  for (const char* device : {"cpu", "cpu,cpu"})
+    for (const auto& [ids, wrong] : {std::pair{std::vector<std::int64_t>{0, 1}, false},
+                                     {{1, 0, 1}, true},
+                                     {{1, 0, 2}, false},
+                                     {zeros_and_ones, true}}) {
+      options.run.device = device;
+      options.eligible = {};
+      options.eligible.ids = ids;
+      got = refusal([&] { vicinal::knn(corpus.points(), queries.points(), options); });
+      EXPECT_EQ(got.code == ErrorCode::invalid_argument, wrong) << device << " " << ids.size() << ": " << got.message;
+      EXPECT_EQ(says(got, "all 0 or 1: a mask has bools"), wrong) << got.message;
+    }
+  options.run.device = "cpu";
+
   corpus = mixed_table(rng, DType::f32, 200, 4);
   const std::vector<std::uint64_t> words(3, ~std::uint64_t{0});  // 192 rows of 200
   options.eligible = {};

@@ -10,10 +10,11 @@
 #include <cstddef>
 #include <functional>
 #include <random>
+#include <stdexcept>
 
 namespace vicinal::test {
 
-/// The microseconds that a call takes.
+/// It returns the microseconds that a call takes.
 inline std::int64_t time_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
@@ -21,12 +22,13 @@ inline std::int64_t time_of(const std::function<void()>& call) {
 }
 
 /// A child process calls save(0), save(1) and so on; it is sent the signal within one of the first three, at a random
-/// part of `save_us`, the time in microseconds that a save takes here. Returns how many saves the child had finished.
+/// part of `save_us`, the time in microseconds that a save takes here. It returns how many saves the child had finished.
 inline std::size_t saves_until(int signal, std::mt19937& random, std::int64_t save_us,
                                const std::function<void(std::size_t)>& save) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork failed");  // and no child is not a process to kill: -1 is all of them
   if (child == 0) {
     for (std::size_t i = 0;; ++i) {
       save(i);

@@ -1,6 +1,7 @@
 // Plans of the CPU that are halved when memory was refused: of the two ways, the one that leaves less.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "backend/backend.hpp"
@@ -17,7 +18,7 @@ struct HalvedSearch {
   bool graph = false;
 };
 
-/// What a plan takes in whose cascade a precision has a filter, and the other has none.
+/// It returns the bytes that a plan takes whose cascade is this filter and the precision without one.
 std::int64_t bytes(SearchPlan plan, const std::string& filter, const ProblemShape& problem) {
   plan.cascade = {filter, "canonical"};
   return cpu_backend().search().bytes(plan, problem);
