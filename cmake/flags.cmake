@@ -34,7 +34,7 @@ endif()
 
 # CUDA has its own: cmake/cuda.cmake.
 # -Werror=switch: an enumerator that a switch forgets does not compile; no switch over an enum of ours has a default, which would hide it.
-add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-Wall;-Wextra;-Wpedantic;-Werror=switch>")
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-fno-semantic-interposition;-Wall;-Wextra;-Wpedantic;-Werror=switch>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wno-restrict>)  # g++ 12 sees overlaps in "text" + string that are not there (GCC bug 105651)
 endif()

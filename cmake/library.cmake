@@ -115,6 +115,8 @@ target_link_libraries(vicinal PRIVATE TBB::tbb ZLIB::ZLIB Threads::Threads ${CMA
 if(NOT VICINAL_SANITIZE)
   target_link_options(vicinal PRIVATE -Wl,--no-undefined,-z,nodelete)  # threads wait in it until the process ends (core/kept_threads.hpp)
 endif()
+# No program puts a function of its own in place of one of the library's, so calls within it go straight there.
+target_link_options(vicinal PRIVATE -Wl,-Bsymbolic-functions)
 set_target_properties(vicinal PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH "$ORIGIN")
 
 include(CMakePackageConfigHelpers)

@@ -41,7 +41,8 @@ class KeptBlocks {
  public:
   ~KeptBlocks() {
     clear();
-    ended = true;
+    known_ = nullptr;
+    ended_ = true;
   }
   /// Null where none has so many lines.
   void* take(std::size_t lines) noexcept {
@@ -62,18 +63,21 @@ class KeptBlocks {
     count_ = 0;
   }
   /// The calling thread's; null in its last moments, when buffers of other objects may still end.
-  static KeptBlocks* here() noexcept {
-    if (ended) return nullptr;
-    static thread_local KeptBlocks kept;
-    return &kept;
-  }
+  static KeptBlocks* here() noexcept { return known_ != nullptr ? known_ : first_here(); }
 
  private:
   struct Block {
     Block* next;
   };
+  static KeptBlocks* first_here() noexcept {
+    if (ended_) return nullptr;
+    static thread_local KeptBlocks kept;
+    return known_ = &kept;
+  }
   static constexpr int most = 48;
-  inline static thread_local bool ended = false;
+  // To ask whether an object of the thread is there yet takes as long as all the rest of giving a buffer.
+  inline static thread_local KeptBlocks* known_ = nullptr;
+  inline static thread_local bool ended_ = false;
   Block* first_[lines(kept_to) + 1] = {};
   int count_ = 0;
 };
