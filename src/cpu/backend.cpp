@@ -187,7 +187,8 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     if (own && has_filter(precision) && own->of(precision).rows.precision != precision) return nullptr;
     // Rows in bytes that are not projected are kept for few queries alone, where floats are as fast.
     if (own && in_codes(precision) && plan.techniques.pilot && set.int8_gain <= 1 &&
-        plan.query_batch > most_waiting_queries && !own->of(precision).transform.projection.present())
+        plan.query_batch > most_byte_queries({spec.corpus.rows, spec.corpus.cols, spec.corpus.dtype}, set.slowness) &&
+        !own->of(precision).transform.projection.present())
       return nullptr;
     if (!own && !choose(transform, set, spec, plan, precision, static_cast<double>(plan.query_batch), thread_pool))
       return nullptr;

@@ -35,8 +35,12 @@ CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const 
       filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }),
       bit_scratch_(thread_pool,
                    [&] { return std::make_unique<BitScratch>(kernels_, spec_.corpus, plan_.query_block, spec_.k); }) {
-  if (const Int8Kernels* codes = find_host_precision(precision)->codes(set); codes != nullptr)
+  if (const Int8Kernels* codes = find_host_precision(precision)->codes(set); codes != nullptr) {
+    // Integers are their own codes, and queries that are rows have those of the rows.
+    const bool given = plan.symmetric || transform().integral_step > 0;
     int8_ = codes->serving(plan.query_batch);
+    if (given && int8_->most_code < most_code_of_bytes) int8_ = codes;
+  }
   if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "conformance/lists.hpp"
@@ -606,8 +607,74 @@ TEST(Filters, ThePilotProjectsRowsWhereItPays) {
   EXPECT_EQ(Corpus(few.points(), {.run = run}).knn(few.points().slice(0, 5), options).stats.projected, 0);
 }
 
+// A query that comes alone, or the last block of others, has the distances of its first rows before any is tested.
+TEST(Filters, TheFirstRowsOfAQueryAlone) {
+  Rng rng(seed_or(48)), share(49);
+  const Data outliers{"outliers", [](Rng& r, std::int64_t row, std::int64_t) {
+                        return r.gauss() * (row % 89 == 3 ? 1e30 : row % 97 == 5 ? 1e-30 : 1);
+                      }};
+  std::vector<Data> data(std::begin(all_data), std::end(all_data));
+  data.insert(data.end(), 2, outliers);
+  const std::vector<Metric> metrics{Metric::euclidean,   Metric::cosine, Metric::inner_product,
+                                    Metric::correlation, Metric::l1,     Metric::linf};
+  for (const std::int64_t n : {255, 256, 257, 512, 543, 1000, 4096, 4097, 5000})
+    for (const Data& one : data)
+      for (const DType type : {DType::f32, DType::u8}) {
+        const bool far = one.name == outliers.name;
+        if (!in_share(share, 0.3) || (far && type == DType::u8)) continue;
+        const Metric metric = rng.pick(metrics);
+        const std::int64_t d = rng.pick(std::vector<std::int64_t>{16, 17, 64, 100});
+        const Table corpus = make(one, rng, type, n, d), queries = make(one, rng, type, 15, d);
+        KnnOptions options{.k = rng.pick(std::vector<std::int64_t>{1, 2, 10, 11, 31, 32, 33, n}), .metric = metric};
+        options.degenerate = vicinal::Degenerate::one;
+        if (far) options.distance_type = vicinal::DistanceType::f64;
+        options.run.instruction_set = rng.pick(instruction_sets());
+        options.run.filter = rng.pick(std::vector<std::string>{"auto", "int8", "f32", "rotated"});
+        options.run.threads = static_cast<int>(rng.between(1, 3));
+        KnnOptions every_pair = options;
+        every_pair.proof = vicinal::Proof::exhaustive;
+        const Corpus kept(corpus.points(), {.metric = metric, .degenerate = options.degenerate, .run = options.run});
+        const std::string text = std::string(one.name) + " " + metric_name(metric) + " " + vicinal::dtype_name(type) +
+                                 " n=" + std::to_string(n) + " d=" + std::to_string(d) +
+                                 " k=" + std::to_string(options.k) + " " + options.run.filter + " " +
+                                 options.run.instruction_set;
+        for (const auto& [first, count] : {std::pair{0, 15}, {0, 1}, {3, 1}, {5, 2}}) {
+          const vicinal::Points some = queries.points().slice(first, count);
+          const Neighbors want = vicinal::knn(corpus.points(), some, every_pair);
+          EXPECT_EQ(difference(kept.knn(some, options), want), "") << text << " kept, from query " << first;
+          EXPECT_EQ(difference(vicinal::knn(corpus.points(), some, options), want), "") << text << ", " << first;
+        }
+      }
+}
+
+// Its first threshold is no nearer than the k-th row, so nothing is done again, and excludes nearly all of them.
+TEST(Filters, TheFirstThresholdOfAQueryAlone) {
+  Rng rng(50);
+  for (const std::string& set : instruction_sets())
+    for (const auto& [data, type, filter, first] : {std::tuple{0, DType::f32, "f32", "f32"},
+                                                    {0, DType::f32, "int8", "int8"},
+                                                    {5, DType::f32, "int8", "int8"},
+                                                    {5, DType::u8, "int8", "int8"}})
+      for (const std::int64_t n : {260, 999, 4096, 4100}) {
+        const Table rows = make(all_data[data], rng, type, n, 64), queries = make(all_data[data], rng, type, 8, 64);
+        KnnOptions options{.k = 10};
+        options.run.filter = filter;
+        options.run.instruction_set = set;
+        options.run.threads = 1;
+        const Corpus kept(rows.points(), {.run = options.run});
+        for (std::int64_t q = 0; q < 8; ++q) {
+          const Neighbors found = kept.knn(queries.points().slice(q, 1), options);
+          const std::string text = set + " " + filter + " " + all_data[data].name + " n=" + std::to_string(n);
+          EXPECT_EQ(found.certificate.precisions, std::vector<std::string>{first}) << text;
+          EXPECT_EQ(found.certificate.redone, 0) << text;
+          EXPECT_LT(found.stats.candidates, 120) << text;
+        }
+      }
+}
+
 // Few queries of a corpus that no cache holds read a quarter by bytes; more of them wait for products, which floats give
-// as soon where an instruction set has no instruction for bytes.
+// as soon where an instruction set has no instruction for bytes. One or two read bytes of smaller ones too, by tiles of
+// their own.
 TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
   Rng rng(46);
   constexpr std::int64_t n = 34000, d = 128;
@@ -625,7 +692,15 @@ TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
       const Neighbors found = large.knn(queries.points(), options);
       EXPECT_EQ(found.certificate.precisions.front(), first) << set << ", " << count;
       EXPECT_EQ(difference(found, scanned(rows, queries, options)), "") << set << ", " << count;
-      EXPECT_EQ(small.knn(queries.points(), options).certificate.precisions.front(), "f32") << set << ", " << count;
+      EXPECT_EQ(small.knn(queries.points(), options).certificate.precisions.front(), count == 1 ? "int8" : "f32")
+          << set << ", " << count;
+    }
+    const Corpus smallest(rows.points().slice(0, (1 << 15) / d), {.run = options.run}),
+        smaller(rows.points().slice(0, (1 << 15) / d - 1), {.run = options.run});
+    for (const auto& [count, first] : {std::pair{1, "int8"}, {2, "int8"}, {3, "f32"}}) {
+      const vicinal::Points queries = rows.points().slice(40, count);
+      EXPECT_EQ(smallest.knn(queries, options).certificate.precisions.front(), first) << set << ", " << count;
+      EXPECT_EQ(smaller.knn(queries, options).certificate.precisions.front(), "f32") << set << ", " << count;
     }
     // A budget that holds floats alone keeps them.
     const Corpus tight(rows.points(), {.memory = {.host = large.bytes() / 10 * 9}, .run = options.run});

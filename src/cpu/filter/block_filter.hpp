@@ -8,6 +8,7 @@
 
 #include "core/divide.hpp"
 #include "cpu/filter/candidates.hpp"
+#include "cpu/filter/first_rows.hpp"
 #include "cpu/rerank/batch.hpp"
 
 namespace vicinal::cpu {
@@ -45,6 +46,9 @@ struct QueryBlock {
 ///   void compact(int query)            tightens the threshold by the query's candidates and drops what it excludes
 ///   void rank_candidates(int query)    ranks all of them canonically; the slots are cleared afterwards
 ///   std::int64_t next_compaction(int query)   candidates at which compact is called next
+/// and where it measures the first rows of a query alone (first_rows.hpp):
+///   double key_of_first(float t, const FirstRows& first)   a key that a row of them with this t is within
+///   float farthest_in(std::int64_t tile)   rows of the tile with a larger t are excluded
 /// Self is a template parameter, so that no call for a hit or a slot is virtual.
 template <class Self>
 class BlockFilter {
@@ -84,7 +88,45 @@ class BlockFilter {
     return value_of_upper(block_.model, upper, facts(query).scale);
   }
 
+  /// The block is one query that looks for few neighbours among all rows and has no threshold yet.
+  bool may_measure_first() const noexcept {
+    const std::int64_t k = result(0).pool.k;
+    return block_.queries == 1 && block_.chunk.count >= FirstRows::least_rows && k > 0 &&
+           k <= FirstRows::most_neighbors && !block_.spec.radius && block_.spec.filter.all() &&
+           !block_.model.projected && !result(0).given_up && !(candidates(0).threshold_distance < infinite);
+  }
+  /// The distances of the next tiles go into `first`, of FirstRows::most_tiles at most, until take_first.
+  void measure_into(FirstRows& first) noexcept { first_ = &first; }
+  /// Gives the query the threshold that the first rows prove, and takes those of them that it does not exclude.
+  void take_first() {
+    FirstRows& first = *first_;
+    first_ = nullptr;
+    tighten_by_first(first);
+    for (std::int64_t i = 0; i < first.count; ++i) {
+      const std::int64_t tile = first.tiles[i];
+      const float farthest = self().farthest_in(tile);
+      for (int panel = 0; panel < block_.row_panels(tile); ++panel) {
+        const float* const t = first.t + i * tile_rows + std::int64_t{panel} * panel_rows;
+        const std::uint32_t rows = block_.kernels.rows_within(t, farthest);
+        if (rows != 0) append_rows(tile, 0, panel, rows, [&](int lane) { return t[lane]; });
+      }
+    }
+  }
+
  protected:
+  bool measures() const noexcept { return first_ != nullptr; }
+  float* next_distances() noexcept { return first_->next(); }
+  /// Takes the tile whose distances have come to next_distances. unit: of its sums, of bytes.
+  void note_measured(std::int64_t tile, double unit = 0) {
+    float* const t = next_distances();
+    const int panels = block_.row_panels(tile);
+    const std::int64_t rows = std::min<std::int64_t>(tile_rows, block_.chunk.count - tile * tile_rows);
+    std::fill(t + rows, t + std::int64_t{panels} * panel_rows, std::numeric_limits<float>::infinity());  // absent ones
+    block_.kernels.lower_groups(t, panels, first_->least);
+    take_maxima(first_->maxima, block_.chunk.tiles[static_cast<std::size_t>(tile)]);
+    first_->unit = std::max(first_->unit, unit);
+    first_->tiles[first_->count++] = tile;
+  }
   /// k distinct rows with proved upper bounds: the largest of them bounds the k-th distance from above.
   template <class UpperOf>
   void tighten_by_uppers(int query, std::int64_t among, const UpperOf& upper_of) {
@@ -160,8 +202,17 @@ class BlockFilter {
   }
 
  private:
+  /// The least of k groups are k rows, and the key of the farthest of them, by the norms of all tiles, bounds all.
+  void tighten_by_first(FirstRows& first) {
+    const std::int64_t k = result(0).pool.k;
+    const std::int64_t groups = first.join_groups(k);
+    select_nth(first.least, first.least + (k - 1), first.least + groups, std::less<float>());
+    if (std::all_of(first.least, first.least + k, [](float t) { return std::isfinite(t); }))
+      tighten(0, self().key_of_first(first.least[k - 1], first));
+  }
   Self& self() noexcept { return static_cast<Self&>(*this); }
   const QueryBlock block_;
+  FirstRows* first_ = nullptr;  // null: tiles are tested
 };
 
 }  // namespace vicinal::cpu

@@ -39,6 +39,13 @@ void F32Filter::bound_tile(const float* panels, int query_panels, std::int64_t t
   block().kernels.tile_of(block().model.sum)(tile_args(panels, query_panels, tile));
 }
 
+void F32Filter::measure_tile(const float* panels, int query_panels, std::int64_t tile) {
+  TileArgs args = tile_args(panels, query_panels, tile);
+  args.distances = next_distances();
+  block().kernels.tile_of(block().model.sum)(args);
+  note_measured(tile);
+}
+
 void F32Filter::filter_symmetric_tile(const float* panels, int query_panels, std::int64_t tile, const float* row_terms,
                                       F32Filter& columns) {
   SymmetricTile both{*this, columns};

@@ -17,6 +17,7 @@ class F32Filter final : public BlockFilter<F32Filter> {
   void bind(const FilterNorms& maxima, int padded);
   /// One tile against the block, whose packed queries are `panels`.
   void filter_tile(const float* panels, int query_panels, std::int64_t tile) {
+    if (measures()) return measure_tile(panels, query_panels, tile);
     bind(block().chunk.tiles[static_cast<std::size_t>(tile)], query_panels * block().kernels.query_lanes);
     bound_tile(panels, query_panels, tile);
   }
@@ -29,12 +30,20 @@ class F32Filter final : public BlockFilter<F32Filter> {
   void compact(int query);
   void rank_candidates(int query) { rank(query, 0, candidates(query).count); }
   std::int64_t next_compaction(int /*query*/) const noexcept { return block().capacity; }
+  double key_of_first(float t, const FirstRows& first) const {
+    const QueryFacts& q = facts(0);
+    return value_of_upper(block().model, upper_of(block().model, t, q.square, q.norms, first.maxima), q.scale);
+  }
+  float farthest_in(std::int64_t tile) const {
+    return threshold_for(0, block().chunk.tiles[static_cast<std::size_t>(tile)]);
+  }
 
  private:
   struct SymmetricTile {
     F32Filter &rows, &columns;
   };
   void bound_tile(const float* panels, int query_panels, std::int64_t tile);
+  void measure_tile(const float* panels, int query_panels, std::int64_t tile);
   TileArgs tile_args(const float* panels, int query_panels, std::int64_t tile);
   float threshold_for(int query, const FilterNorms& maxima) const;
   static void on_hit(void* context, int query, int panel, std::uint32_t hits, const float* values);

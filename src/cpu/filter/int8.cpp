@@ -76,7 +76,26 @@ Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int query_panels,
 }
 
 void Int8Filter::filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
+  if (measures()) return measure_tile(panels, query_panels, tile);
   int8_.kernels.tile(bind_tile(panels, query_panels, tile));
+}
+
+void Int8Filter::measure_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
+  static constexpr struct alignas(64) { std::int32_t of[tile_rows]; } zeros = {};
+  alignas(64) std::int32_t sums[tile_rows];
+  const PackedRows& chunk = block().chunk;
+  const double unit = int8_unit(block().model.sum, int8_.step, chunk.steps[static_cast<std::size_t>(tile)]);
+  Int8TileArgs args = int8_tile_args(block(), int8_, panels, query_panels, tile);
+  args.row_term = zeros.of;
+  args.distances = sums;
+  int8_.kernels.tile(args);
+  int8_.kernels.distances({.sums = sums,
+                           .terms = chunk.terms.data() + tile * tile_rows,
+                           .unit = unit,
+                           .shift = shift_of(0),
+                           .count = std::int64_t{args.row_panels} * panel_rows,
+                           .t = next_distances()});
+  note_measured(tile, unit);
 }
 
 void Int8Filter::bind_columns(const Int8Filter& rows, int padded) {

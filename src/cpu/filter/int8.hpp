@@ -61,11 +61,20 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   }
   Speculation& speculation() noexcept { return speculation_; }
   double speculative_key(int query, std::int64_t rank);
+  double key_of_first(float t, const FirstRows& first) const {
+    const QueryFacts& q = facts(0);
+    return value_of_upper(block().model, int8_upper(block().model, t, first.unit, q.square, q.norms, first.maxima),
+                          q.scale);
+  }
+  float farthest_in(std::int64_t tile) const {
+    return up32(int8_bound(coeffs_[0], block().chunk.tiles[static_cast<std::size_t>(tile)]));
+  }
 
  private:
   struct SymmetricTile {
     Int8Filter &rows, &columns;
   };
+  void measure_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
   Int8TileArgs bind_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
   void bind_columns(const Int8Filter& rows, int padded);
   std::int32_t threshold_for(int query) const noexcept {

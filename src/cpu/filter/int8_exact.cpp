@@ -8,6 +8,14 @@
 #include "core/canonical.hpp"
 
 namespace vicinal::cpu {
+namespace {
+
+/// Slot::t of a row by its sum and its squared norm, in units of the data.
+float exact_t(std::int32_t sum, std::int32_t square, double shift) noexcept {
+  return static_cast<float>(2 * (static_cast<std::int64_t>(shift) - sum) + (square & 1));
+}
+
+}  // namespace
 
 /// |q|^2 in units of the data.
 double Int8ExactFilter::square_of(int query) const noexcept {
@@ -41,18 +49,30 @@ void Int8ExactFilter::filter_tile(const std::int32_t* panels, int query_panels, 
   const std::int32_t* squares = block().chunk.squares.data() + tile * tile_rows;
   for (int r = 0; r < block().row_panels(tile) * panel_rows; ++r) int8_.biases[r] = -(squares[r] >> 1);
   Int8TileArgs args = int8_tile_args(block(), int8_, panels, query_panels, tile);
+  if (measures()) return measure_tile(args, squares);
   args.on_hit = &Int8ExactFilter::on_hit;
   args.context = this;
   int8_.kernels.tile(args);
 }
 
+void Int8ExactFilter::measure_tile(const Int8TileArgs& args, const std::int32_t* squares) {
+  alignas(64) std::int32_t sums[tile_rows];
+  Int8TileArgs measured = args;
+  measured.distances = sums;
+  int8_.kernels.tile(measured);
+  float* const t = next_distances();
+  const double shift = facts(0).shift;
+  for (int r = 0; r < args.row_panels * panel_rows; ++r) t[r] = exact_t(sums[r], squares[r], shift);
+  note_measured(tile_);
+}
+
 void Int8ExactFilter::on_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
   auto& filter = *static_cast<Int8ExactFilter*>(context);
-  const auto shift = static_cast<std::int64_t>(filter.facts(query).shift);
+  const double shift = filter.facts(query).shift;
   const std::int32_t* squares =
       filter.block().chunk.squares.data() + filter.tile_ * tile_rows + std::int64_t{panel} * panel_rows;
   filter.append_rows(filter.tile_, query, panel, hits,
-                     [&](int lane) { return static_cast<float>(2 * (shift - values[lane]) + (squares[lane] & 1)); });
+                     [&](int lane) { return exact_t(values[lane], squares[lane], shift); });
 }
 
 double Int8ExactFilter::speculative_key(int query, std::int64_t rank) {

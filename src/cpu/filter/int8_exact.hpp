@@ -27,8 +27,11 @@ class Int8ExactFilter final : public BlockFilter<Int8ExactFilter> {
   }
   Speculation& speculation() noexcept { return speculation_; }
   double speculative_key(int query, std::int64_t rank);
+  double key_of_first(float t, const FirstRows& /*first*/) const noexcept { return key_of(0, {t, 0}); }
+  float farthest_in(std::int64_t /*tile*/) const noexcept { return up32(threshold_square(0) - square_of(0)); }
 
  private:
+  void measure_tile(const Int8TileArgs& args, const std::int32_t* squares);
   double square_of(int query) const noexcept;
   double threshold_square(int query) const noexcept;
   double key_of(int query, const Slot& slot) const noexcept;

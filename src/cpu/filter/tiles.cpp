@@ -84,9 +84,21 @@ class TileVisits {
   int query_panels_;
 };
 
+/// Visits the first tiles of a query that comes alone together. Returns how many those were.
+template <class Filter>
+std::int64_t visit_first(TileVisits<Filter>& visits, Filter& filter) {
+  if (!filter.may_measure_first()) return 0;
+  FirstRows first;
+  filter.measure_into(first);
+  const std::int64_t count = std::min(visits.count(), FirstRows::most_tiles);
+  for (std::int64_t i = 0; i < count; ++i) visits.visit_and_poll(i);
+  filter.take_first();
+  return count;
+}
+
 void filter_block(const FilterPass& pass, F32Filter& filter, Range range, std::int64_t block) {
   TileVisits visits(pass, filter, range, block);
-  for (std::int64_t i = 0; i < visits.count(); ++i) visits.visit_and_poll(i);
+  for (std::int64_t i = visit_first(visits, filter); i < visits.count(); ++i) visits.visit_and_poll(i);
 }
 
 template <class Int8>
@@ -95,7 +107,7 @@ void filter_block(const FilterPass& pass, Int8& filter, Range range, std::int64_
   const std::int64_t tiles = visits.count();
   const bool speculates = may_speculate(pass, tiles);
   filter.start();
-  for (std::int64_t i = 0; i < tiles; ++i) {
+  for (std::int64_t i = visit_first(visits, filter); i < tiles; ++i) {
     if (speculates) filter.speculation().set_seen(static_cast<double>(i) / static_cast<double>(tiles));
     visits.visit_and_poll(i);
   }

@@ -29,6 +29,7 @@ VICINAL_INLINE Vf broadcast(const float* p) { return _mm256_broadcast_ss(p); }
 VICINAL_INLINE Vf zero() { return _mm256_setzero_ps(); }
 VICINAL_INLINE Vf fma(Vf a, Vf b, Vf c) { return _mm256_fmadd_ps(a, b, c); }
 VICINAL_INLINE Vf abs(Vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+VICINAL_INLINE Vf least(Vf t, Vf so_far) { return _mm256_min_ps(t, so_far); }
 VICINAL_INLINE Vf max_abs(Vf a, Vf b) { return _mm256_max_ps(a, abs(b)); }
 
 // Spelt out so that sums stay where they are; see float_avx512.cpp.

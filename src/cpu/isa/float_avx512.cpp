@@ -28,6 +28,7 @@ VICINAL_INLINE void store(float* p, Vf v) { _mm512_store_ps(p, v); }
 VICINAL_INLINE Vf broadcast(const float* p) { return _mm512_set1_ps(*p); }
 VICINAL_INLINE Vf fma(Vf a, Vf b, Vf c) { return _mm512_fmadd_ps(a, b, c); }
 VICINAL_INLINE Vf abs(Vf a) { return _mm512_abs_ps(a); }
+VICINAL_INLINE Vf least(Vf t, Vf so_far) { return _mm512_min_ps(t, so_far); }
 VICINAL_INLINE Vf max_abs(Vf a, Vf b) { return _mm512_range_ps(a, b, 0xb); }
 
 // Spelt out, because with intrinsics g++ 12 clears one sum and copies it 27 times, and rotates sums through other

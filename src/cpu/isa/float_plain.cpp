@@ -99,6 +99,12 @@ void tile(const TileArgs& a) {
         return static_cast<float>(static_cast<double>(a.multiplier) * static_cast<double>(sum) +
                                   static_cast<double>(term));
       };
+      if (a.distances != nullptr) {
+        if (query > 0) return;
+        for (int j = 0; j < panel_rows; ++j)
+          a.distances[panel * panel_rows + j] = finished(t[j], a.row_term[panel * panel_rows + j]);
+        continue;
+      }
       std::uint32_t rows = 0;
       std::uint32_t columns = 0;
       float u[panel_rows];
@@ -115,6 +121,18 @@ void tile(const TileArgs& a) {
       if (columns != 0) a.on_column_hit(a.context, query, panel, columns, u);
     }
   }
+}
+
+void lower_groups(const float* t, int panels, float* groups) {
+  for (int row = 0; row < panels * panel_rows; ++row)
+    if (t[row] < groups[row % distance_groups]) groups[row % distance_groups] = t[row];
+}
+
+std::uint32_t rows_within(const float* t, float threshold) {
+  std::uint32_t rows = 0;
+  for (int j = 0; j < panel_rows; ++j)
+    if (!(t[j] > threshold)) rows |= 1u << j;
+  return rows;
 }
 
 // ---- preparation ----

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int query_lanes = 6;
 constexpr int match_lanes = 6;
+constexpr bool sums_wait = false;
 constexpr int query_words = 2;
 constexpr int tile_lanes = 8;
 
@@ -32,6 +33,23 @@ VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) {
 #include "cpu/isa/generic/tile.inc"
 #include "cpu/isa/generic/tile_int8.inc"
 
+/// Codes of a query up to most_small_code need half as many instructions: two products of 255 * 64 fit 16 bits.
+struct SmallQuads : Quads {
+  static constexpr int words = 1;
+  template <class Micro>
+  VICINAL_INLINE static void step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
+    constexpr int lanes = Micro::queries;
+    const Vi r0 = load(r);
+    const Vi r1 = load(r + tile_lanes);
+    VICINAL_UNROLL
+    for (int i = 0; i < lanes; ++i) {
+      const Vi qi = broadcast(q + i);
+      m.sum[i][0] = add_bytes(m.sum[i][0], qi, r0);
+      m.sum[i][1] = add_bytes(m.sum[i][1], qi, r1);
+    }
+  }
+};
+
 bool supported() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2");
@@ -39,9 +57,28 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx2 = {
-    "avx2",      supported, query_lanes, QueryLayout::halves,
-    tile<Quads>, biases,    second_sums, {match_lanes, QueryLayout::halves, group_best, best_of_group}};
+constexpr MatchKernel matching{match_lanes, QueryLayout::halves, group_best, best_of_group};
+constexpr Int8Kernels int8_avx2_few = {.name = "avx2",
+                                       .supported = supported,
+                                       .query_lanes = query_lanes,
+                                       .layout = QueryLayout::quads,
+                                       .tile = tile<SmallQuads>,
+                                       .biases = biases,
+                                       .distances = distances,
+                                       .second_sums = second_sums,
+                                       .matching = matching,
+                                       .most_code = most_small_code};
+constexpr Int8Kernels int8_avx2 = {.name = "avx2",
+                                   .supported = supported,
+                                   .query_lanes = query_lanes,
+                                   .layout = QueryLayout::halves,
+                                   .tile = tile<Quads>,
+                                   .biases = biases,
+                                   .distances = distances,
+                                   .second_sums = second_sums,
+                                   .matching = matching,
+                                   .of_few = &int8_avx2_few};
+static_assert(int8_avx2_few.complete());
 static_assert(int8_avx2.complete());
 
 }  // namespace vicinal::cpu

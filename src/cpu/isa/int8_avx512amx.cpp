@@ -139,6 +139,9 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
       m.sum[i][1] = load(t[i] + tile_lanes);
     }
     if (finish_both<Quads>(p.a, m, query_panel, p.number, 0, t)) p.registers.after_callback();
+  } else if (p.a.distances != nullptr) {
+    store(p.a.distances + p.number * panel_rows, load(t[0]));
+    store(p.a.distances + p.number * panel_rows + tile_lanes, load(t[0] + tile_lanes));
   } else {
     const std::int32_t* thresholds = p.a.thresholds + query_panel * query_lanes;
     Excluded chain[test_chains];
@@ -225,10 +228,16 @@ bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitte
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx512amx = {
-    "avx512amx",     supported, query_lanes, QueryLayout::blocks,
-    tile_amx,        biases,    second_sums, {match_lanes, QueryLayout::quads, group_best, best_of_group},
-    &int8_avx512vnni};
+constexpr Int8Kernels int8_avx512amx = {.name = "avx512amx",
+                                        .supported = supported,
+                                        .query_lanes = query_lanes,
+                                        .layout = QueryLayout::blocks,
+                                        .tile = tile_amx,
+                                        .biases = biases,
+                                        .distances = distances,
+                                        .second_sums = second_sums,
+                                        .matching = {match_lanes, QueryLayout::quads, group_best, best_of_group},
+                                        .of_few = &int8_avx512vnni};
 static_assert(int8_avx512amx.complete());
 
 }  // namespace vicinal::cpu

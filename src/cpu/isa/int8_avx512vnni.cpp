@@ -18,9 +18,15 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx512vnni = {
-    "avx512vnni", supported, query_lanes, QueryLayout::quads,
-    tile<Quads>,  biases,    second_sums, {match_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_avx512vnni = {.name = "avx512vnni",
+                                         .supported = supported,
+                                         .query_lanes = query_lanes,
+                                         .layout = QueryLayout::quads,
+                                         .tile = tile<Quads>,
+                                         .biases = biases,
+                                         .distances = distances,
+                                         .second_sums = second_sums,
+                                         .matching = {match_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_avx512vnni.complete());
 
 }  // namespace vicinal::cpu

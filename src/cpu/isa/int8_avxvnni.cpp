@@ -11,6 +11,7 @@ namespace {
 
 constexpr int query_lanes = 6;
 constexpr int match_lanes = 6;
+constexpr bool sums_wait = true;
 constexpr int query_words = 1;
 constexpr int tile_lanes = 8;
 
@@ -37,9 +38,15 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avxvnni = {
-    "avxvnni",   supported, query_lanes, QueryLayout::quads,
-    tile<Quads>, biases,    second_sums, {match_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_avxvnni = {.name = "avxvnni",
+                                      .supported = supported,
+                                      .query_lanes = query_lanes,
+                                      .layout = QueryLayout::quads,
+                                      .tile = tile<Quads>,
+                                      .biases = biases,
+                                      .distances = distances,
+                                      .second_sums = second_sums,
+                                      .matching = {match_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_avxvnni.complete());
 
 }  // namespace vicinal::cpu

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/bound_groups.hpp"
 #include "cpu/isa/kernels.hpp"
 
 namespace vicinal::cpu {
@@ -25,6 +26,12 @@ void tile(const Int8TileArgs& a) {
           std::memcpy(four_r, r + k * panel_rows + j, 4);
           for (int c = 0; c < 4; ++c) t[j] += std::int32_t{four_q[c]} * std::int32_t{four_r[c]};
         }
+      }
+      if (a.distances != nullptr) {
+        if (query > 0) return;
+        for (int row = panel * panel_rows; row < (panel + 1) * panel_rows; ++row)
+          a.distances[row] = t[row % panel_rows] + a.row_term[row];
+        continue;
       }
       std::uint32_t rows = 0;
       std::uint32_t columns = 0;
@@ -49,6 +56,11 @@ void biases(const Int8BiasArgs& a) {
     const double bias = -static_cast<double>(a.terms[r]) * a.inverse;
     a.out[r] = static_cast<std::int32_t>(bias < a.most ? std::ceil(std::max(bias, -a.most)) : a.most);
   }
+}
+
+void distances(const Int8DistanceArgs& a) {
+  for (std::int64_t r = 0; r < a.count; ++r)
+    a.t[r] = product_distance(a.terms[r], static_cast<double>(a.sums[r]) - a.shift, a.unit);
 }
 
 void second_sums(const SecondArgs& a) {
@@ -116,9 +128,15 @@ bool supported() { return true; }
 
 }  // namespace
 
-constexpr Int8Kernels int8_plain = {
-    "plain", supported, query_lanes, QueryLayout::quads,
-    tile,    biases,    second_sums, {query_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_plain = {.name = "plain",
+                                    .supported = supported,
+                                    .query_lanes = query_lanes,
+                                    .layout = QueryLayout::quads,
+                                    .tile = tile,
+                                    .biases = biases,
+                                    .distances = distances,
+                                    .second_sums = second_sums,
+                                    .matching = {query_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_plain.complete());
 
 }  // namespace vicinal::cpu

@@ -57,11 +57,18 @@ struct TileArgsOf {
   const T* query_term = nullptr;         // [query_panels * query_lanes]
   const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes while the kernel runs
   HitFn<T> on_column_hit = nullptr;      // values[j] is u of row j
-  int last_queries = 0;   // of the last panel, where a kernel may leave out the others; 0: it may be full
-  bool rows_far = false;  // no cache holds all rows: few queries, which wait for them, ask for them ahead
+  int last_queries = 0;    // of the last panel, where a kernel may leave out the others; 0: it may be full
+  bool rows_far = false;   // no cache holds all rows: few queries, which wait for them, ask for them ahead
+  T* distances = nullptr;  // floats, of one query alone: [row_panels * panel_rows], takes every t in place of the test
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
+/// The t of whole panels, as TileArgs::distances takes them. Lowers least[j] to the t of row j + distance_groups * i, for
+/// every i; a NaN lowers nothing.
+inline constexpr int distance_groups = 2 * panel_rows;
+using LowerGroupsFn = void (*)(const float* t, int panels, float* least);
+/// Returns bit j where t[j] of a panel is a hit for the threshold: where NOT (t[j] > threshold).
+using RowsWithinFn = std::uint32_t (*)(const float* t, float threshold);
 using Int8TileArgs = TileArgsOf<std::int32_t>;
 using Int8TileFn = void (*)(const Int8TileArgs&);
 
@@ -75,6 +82,16 @@ struct Int8BiasArgs {
   std::int32_t* out;   // 64-byte aligned
 };
 using Int8BiasFn = void (*)(const Int8BiasArgs&);
+/// What products say of the distances of rows, as product_distance has it (core/bound_groups.hpp): t[r] of the row's term
+/// and of sums[r] - shift.
+struct Int8DistanceArgs {
+  const std::int32_t* sums;
+  const float* terms;
+  double unit, shift;
+  std::int64_t count;  // whole panels
+  float* t;            // 64-byte aligned, as sums
+};
+using Int8DistanceFn = void (*)(const Int8DistanceArgs&);
 
 /// The sums that refine rows: out[i] is the sum over k of second_codes[k] T[k] + first_codes[k] L[k], exact, for row
 /// index[i], whose bytes are 16 T + L. All 64-byte aligned, rows too, and filled up with zeros to stride.
@@ -199,6 +216,8 @@ struct Kernels {
   bool fused;           // a product of the tile kernels rounds once an element, else twice
   int query_lanes;      // queries side by side in a packed panel, <= max_query_lanes
   TileFn tile_products, tile_magnitudes, tile_largest;
+  LowerGroupsFn lower_groups;
+  RowsWithinFn rows_within;
   CanonicalFn canonical[float_sums][dtype_count];    // of a query and rows
   CanonicalFn shifted_products[dtype_count];         // s = fma(q_i, r_i - shift, s)
   CanonicalFn self_product, shifted_squares, total;  // of rows of f64 alone: of r_i r_i, (r_i - shift)^2, r_i
@@ -229,17 +248,17 @@ struct Kernels {
   /// Whether every entry is there, and every metric of metric.def that has a filter has its tile: each table asserts
   /// it. A member that is added does not compile until it is named here.
   consteval bool complete() const {
-    const auto& [called, runs, fma, lanes, products, magnitudes, largests, sums, shifted, self, squares, totals,
-                 conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, projection, rows,
-                 boxes, insertion, least] = *this;
+    const auto& [called, runs, fma, lanes, products, magnitudes, largests, groups, within, sums, shifted, self, squares,
+                 totals, conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, projection,
+                 rows, boxes, insertion, least] = *this;
     static_cast<void>(fma), static_cast<void>(lanes);
     bool tiles = true;
 #define METRIC(metric, ...) \
   tiles &= filter_sum_of(Metric::metric) == Sum::none || tile_of(filter_sum_of(Metric::metric)) != nullptr;
 #include "core/metric.def"
 #undef METRIC
-    return tiles && all_set(called, runs, products, magnitudes, largests, sums, shifted, self, squares, totals,
-                            conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest,
+    return tiles && all_set(called, runs, products, magnitudes, largests, groups, within, sums, shifted, self, squares,
+                            totals, conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest,
                             projection, rows, boxes, insertion, least);
   }
   /// The kernels with which src/prepare reads rows.
@@ -319,6 +338,9 @@ struct MatchKernel {
 /// by AMX and 3.0 by VNNI, two 5.3 and 4.8, three and more alike or faster by AMX.
 inline constexpr std::int64_t few_int8_queries = 2;
 
+/// The largest code of a query, and the largest magnitude of one where products of bytes are added by twos in 16 bits.
+inline constexpr int most_code_of_bytes = 127, most_small_code = 64;
+
 /// Tiles of int8. Queries of a panel are as many as in the Kernels beside
 /// it, so that blocks are the same; those of a matching may be fewer.
 struct Int8Kernels {
@@ -328,15 +350,17 @@ struct Int8Kernels {
   QueryLayout layout;
   Int8TileFn tile;
   Int8BiasFn biases;
+  Int8DistanceFn distances;
   SecondFn second_sums;
   MatchKernel matching;
   const Int8Kernels* of_few = nullptr;  // what serves few_int8_queries and fewer in its place; null: itself
+  int most_code = most_code_of_bytes;   // no sum takes a query's code of a larger magnitude, if it is less than that
 
   const Int8Kernels* serving(std::int64_t queries) const noexcept {
     return of_few != nullptr && queries <= few_int8_queries ? of_few : this;
   }
   consteval bool complete() const {
-    return all_set(name, supported, tile, biases, second_sums, matching.group_best, matching.best_of_group);
+    return all_set(name, supported, tile, biases, distances, second_sums, matching.group_best, matching.best_of_group);
   }
 };
 

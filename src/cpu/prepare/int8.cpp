@@ -69,6 +69,14 @@ bool is_integral(const Transform& transform, float step, const double* row, cons
   return integral;
 }
 
+/// The step of a query is such that its codes fit; sums that overflow would say what is not true.
+bool codes_fit(const std::int8_t* codes, std::int64_t count, int most) noexcept {
+  if (most >= most_code_of_bytes) return true;
+  int largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(int{codes[i]}));
+  return largest <= most;
+}
+
 SecondNorms second_norms_of(const BoundModel& model, const Int8Facts& first, const SecondFacts& second) {
   return second_norms(model, {.xx = first.facts.xx, .coarse = second.coarse, .fine = second.fine});
 }
@@ -144,11 +152,11 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
   return int8_args_of(rotated, scratch.centre_of_zeros(dims), dims, wide, out);
 }
 
-float int8_step(const Transform& transform, float size) noexcept {
+float int8_step(const Transform& transform, float size, int most_code) noexcept {
   // Integers within a byte are what they are; -128 is one of them.
   if (transform.integral_step > 0 && static_cast<double>(size) <= transform.integral_step * 128 * (1 + 0x1p-20))
     return static_cast<float>(transform.integral_step);
-  return std::max(size / 127, least_step);
+  return std::max(size / static_cast<float>(most_code), least_step);
 }
 
 void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thread_pool, PackedRows& out) {
@@ -253,6 +261,10 @@ void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::in
       row_args = int8_args(transform, map, step, scratch, scratch.narrow.data());
     }
     const Int8Facts rounded = kernels.quantize_int8(row_args);
+    if (!codes_fit(scratch.narrow.data(), model.columns, int8.most_code)) {
+      facts.filterable = false;
+      continue;
+    }
     const QuantizationErrors sums = quantization_errors(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;

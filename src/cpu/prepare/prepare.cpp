@@ -272,7 +272,7 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
     float& step = out.steps[static_cast<std::size_t>(i / block)];
     if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
   }
-  for (float& step : out.steps) step = int8_step(*transform, step);
+  for (float& step : out.steps) step = int8_step(*transform, step, int8->most_code);
   if (queries.steps != nullptr) out.steps = *queries.steps;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
     pack_query_int8(args, queries, panel, scratches.of(worker), out);

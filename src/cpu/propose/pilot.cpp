@@ -50,12 +50,14 @@ constexpr double least_projected_elements = 0x1p23;  // of a corpus
 constexpr double least_held = 0.4;                   // of the rows' squares, by the fewest directions
 constexpr double most_waiting_slowness = 4;          // plain code waits for its own sums
 constexpr double waiting_gain = 4;                   // of bytes against floats, where queries wait for memory
+constexpr double least_byte_elements = 0x1p15;       // of a corpus: what is read of less takes no time
+constexpr std::int64_t most_waiting_queries = 16;    // more of them take floats there
 constexpr double most_directions_share = 1.0 / 16;   // of the time of a search, that finding directions may take
 
 /// It returns how much faster bytes are than floats, of the pairs of a search.
 double gain_of_bytes(const SampledSearch& search) noexcept {
-  const bool waits = search.int8_gain <= 1 && std::isinf(search.queries);
-  return waits && waits_for_memory(search.corpus(), search.slowness) ? waiting_gain : search.int8_gain;
+  const bool kept = search.int8_gain <= 1 && std::isinf(search.queries);
+  return kept && most_byte_queries(search.corpus(), search.slowness) > 0 ? waiting_gain : search.int8_gain;
 }
 
 /// Rows of the sample in the form that is rounded.
@@ -362,9 +364,10 @@ std::int64_t pilot_bytes(std::int64_t dims) noexcept {
   return usual + rows * (dims + most_projected_columns) * 8 + directions_bytes(dims);
 }
 
-bool waits_for_memory(const Shape& corpus, double slowness) noexcept {
-  return slowness <= most_waiting_slowness &&
-         static_cast<double>(corpus.rows) * static_cast<double>(corpus.cols) > costs::held_bytes;
+std::int64_t most_byte_queries(const Shape& corpus, double slowness) noexcept {
+  const double elements = static_cast<double>(corpus.rows) * static_cast<double>(corpus.cols);
+  if (slowness > most_waiting_slowness || elements < least_byte_elements) return 0;
+  return elements > costs::held_bytes ? most_waiting_queries : few_int8_queries;
 }
 
 bool bytes_pay(const SampledSearch& search, Transform& transform, ThreadPool& thread_pool) {

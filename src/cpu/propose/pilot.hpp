@@ -40,10 +40,10 @@ bool may_project(const Shape& corpus, Metric metric, double queries, double int8
 inline bool may_project(const SampledSearch& search) {
   return search.of_codes && may_project(search.corpus(), search.spec.metric, search.queries, search.int8_gain);
 }
-/// Whether a kept corpus is so large that few queries wait for memory, not for the products of an instruction set with
-/// vectors: then bytes pay, which are a quarter of what floats are, where it multiplies them no faster.
-bool waits_for_memory(const Shape& corpus, double slowness) noexcept;
-inline constexpr std::int64_t most_waiting_queries = 16;  // more of them take floats there
+/// The most queries at a time for which bytes of a kept corpus pay where an instruction set with vectors multiplies them
+/// no faster than floats: of large rows a few, which wait for memory and not for products; else those that tiles of few
+/// queries serve.
+std::int64_t most_byte_queries(const Shape& corpus, double slowness) noexcept;
 /// The bytes of memory that a pilot takes of rows of so many columns.
 std::int64_t pilot_bytes(std::int64_t dims) noexcept;
 

@@ -44,6 +44,7 @@ Left likely_left(double k) { return {int8_spread * 1.3 * k, 1.3 * k}; }
 
 // Where bytes are multiplied in less than a third of the time of floats, what is left takes the time.
 constexpr double predicted_gain = 3;
+constexpr double gain_of_few = 2;          // of the tiles that serve few queries
 constexpr double queries_a_reading = 256;  // rows come from memory once for so many
 
 /// projected: columns of the filter's rows in bytes; 0: all.
@@ -68,7 +69,9 @@ Costs costs_of(const ProblemShape& problem, const InstructionSet& set, bool symm
   };
   const double columns = projected > 0 ? static_cast<double>(projected) : d;
   const double float_pairs = filtering(costs::float_pair(d), d, 4);
-  const double int8_pairs = filtering(costs::int8_pair(columns, std::min(set.int8_gain, predicted_gain)), columns, 1);
+  const bool few = problem.queries.rows <= few_int8_queries && set.int8.of_few != nullptr;
+  const double gain = std::min(few ? std::max(set.int8_gain, gain_of_few) : set.int8_gain, predicted_gain);
+  const double int8_pairs = filtering(costs::int8_pair(columns, gain), columns, 1);
   return {q * n * costs::canonical_pair(d), prepare + float_pairs + q * (floats + left.floats * costs::reranked_row(d)),
           int8_prepare * prepare + int8_pairs + q * (bytes + left.bytes * costs::reranked_row(d)),
           (problem.prepared ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
@@ -117,8 +120,7 @@ Precision first_precision(const ProblemShape& problem, const Execution& run, Pro
   const Costs cost = costs_of(problem, set);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (any && !pays && !problem.prepared) return Precision::canonical;  // what is kept is packed already
-  const bool waiting = problem.prepared && problem.queries.rows <= most_waiting_queries &&
-                       waits_for_memory(problem.corpus, set.slowness);
+  const bool waiting = problem.prepared && problem.queries.rows <= most_byte_queries(problem.corpus, set.slowness);
   const bool narrow = (set.int8_gain > 1 || waiting) && problem.corpus.cols >= least_int8_dims;
   // Where bytes are no faster than floats, fewer of them may be.
   const double served = problem.prepared ? infinite : static_cast<double>(problem.queries.rows);

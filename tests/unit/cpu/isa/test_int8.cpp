@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/bound.hpp"
+#include "core/bound_groups.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "unit/cpu/isa/guarded.hpp"
 
@@ -38,8 +39,11 @@ struct Int8Tile {
         column_thresholds(row_count), raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
         raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
     std::mt19937_64 random(seed);
+    const int most = table.most_code, least = most == most_code_of_bytes ? -128 : -most;
     for (std::int8_t& x : raw_queries)
-      x = static_cast<std::int8_t>(extreme ? (random() % 4 == 0 ? 127 : -128) : static_cast<int>(random() % 256) - 128);
+      x = static_cast<std::int8_t>(extreme ? (random() % 4 == 0 ? most : least)
+                                           : static_cast<int>(random() % static_cast<std::uint64_t>(most - least + 1)) +
+                                                 least);
     for (std::uint8_t& x : raw_rows)
       x = static_cast<std::uint8_t>(extreme ? (random() % 8 == 0 ? 0 : 255) : random() % 256);
     for (int q = 0; q < query_count; ++q)
@@ -97,7 +101,8 @@ struct Int8Tile {
                         tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
                       },
                   .last_queries = last_queries,
-                  .rows_far = rows_far});
+                  .rows_far = rows_far,
+                  .distances = distances});
   }
 
   void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
@@ -126,6 +131,7 @@ struct Int8Tile {
   std::vector<std::uint8_t> raw_rows;
   int last_queries = 0;
   bool rows_far = false;
+  std::int32_t* distances = nullptr;
   bool after_hit = false;      // the first hit raises every limit to the highest
   Int8Tile* inside = nullptr;  // each hit runs it
   Values found, found_columns;
@@ -223,10 +229,58 @@ TEST_P(Int8TileTest, FewQueriesOfTheLastPanelHaveTheSameSums) {
         }
 }
 
+TEST_P(Int8TileTest, AllSumsOfAQueryAloneAreHandedOut) {
+  for (const std::int64_t quads : int8_dims)
+    for (const int row_panels : {1, 2, 3, tile_panels})
+      for (const bool extreme : {false, true})
+        for (const bool far : {false, true}) {
+          Int8Tile tile(kernels(), quads, 1, row_panels, static_cast<std::uint64_t>(quads), extreme);
+          Guarded<std::int32_t> sums(tile.row_count);
+          tile.last_queries = 1;
+          tile.rows_far = far;
+          tile.distances = sums.data();
+          tile.run(false);
+          EXPECT_EQ(tile.calls, 0);
+          for (int r = 0; r < tile.row_count; ++r)
+            ASSERT_EQ(sums[r], tile.product(0, r) + tile.term[r]) << quads << " quads, row " << r << ", far: " << far;
+        }
+}
+
+TEST_P(Int8TileTest, DistancesAreThoseOfTheBound) {
+  std::mt19937_64 random(5);
+  for (const double unit : {1.0, 1 / 3.0, 0x1p-20, 1e6, 1e-30, 1e30}) {
+    Guarded<float> terms(tile_rows), t(tile_rows);
+    Guarded<std::int32_t> sums(tile_rows);
+    const double shift = 128.0 * (static_cast<double>(random() % 100000) - 50000);
+    for (int r = 0; r < tile_rows; ++r) {
+      const float odd[] = {-infinite, 0, -0.0F, 1, -1, 3e38F, 0x1p-149F};
+      terms[r] = r % 3 == 0 ? odd[random() % std::size(odd)]
+                            : std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())), r % 60 - 40);
+      sums[r] = static_cast<std::int32_t>(random()) >> random() % 31;
+    }
+    for (const std::int64_t count : {panel_rows, tile_rows}) {
+      float* const out = t.end() - count;
+      kernels().distances({.sums = sums.end() - count,
+                           .terms = terms.end() - count,
+                           .unit = unit,
+                           .shift = shift,
+                           .count = count,
+                           .t = out});
+      for (std::int64_t r = 0; r < count; ++r) {
+        const double product = static_cast<double>(*(sums.end() - count + r)) - shift;
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(out[r]),
+                  std::bit_cast<std::uint32_t>(product_distance(*(terms.end() - count + r), product, unit)))
+            << *(terms.end() - count + r) << ", " << product << " * " << unit;
+      }
+    }
+  }
+}
+
 // Blocks are the same and packed rows are, whichever of the two serves a search.
 TEST_P(Int8TileTest, WhatServesFewQueriesHasPanelsOfAsManyQueries) {
   const bool apart = kernels().of_few != nullptr;
-  EXPECT_EQ(apart, &kernels() == &int8_avx512amx);
+  const Int8Kernels* const with_few[] = {&int8_avx512amx, &int8_avx512, &int8_avx2};
+  EXPECT_EQ(apart, std::find(std::begin(with_few), std::end(with_few), &kernels()) != std::end(with_few));
   for (const std::int64_t queries : {1, 2}) EXPECT_EQ(kernels().serving(queries) != &kernels(), apart) << queries;
   EXPECT_EQ(kernels().serving(3), &kernels());
   EXPECT_EQ(kernels().serving(1)->query_lanes, kernels().query_lanes);
@@ -316,8 +370,11 @@ TEST_P(Int8TileTest, SecondSumsAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(Tables, Int8TileTest,
                          ::testing::Values(&int8_plain, &int8_avx2, &int8_avxvnni, &int8_avx512, &int8_avx512vnni,
-                                           &int8_avx512amx),
-                         [](const auto& info) { return std::string(info.param->name); });
+                                           &int8_avx512amx, int8_avx2.of_few, int8_avx512.of_few),
+                         [](const auto& info) {
+                           const bool few = info.param->most_code < most_code_of_bytes;
+                           return std::string(info.param->name) + (few ? "_few" : "");
+                         });
 
 class Int8RowTest : public ::testing::TestWithParam<const Kernels*> {
  protected:

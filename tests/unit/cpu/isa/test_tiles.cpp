@@ -55,7 +55,8 @@ struct Tile {
             .on_hit = on_hit,
             .context = this,
             .last_queries = last_queries,
-            .rows_far = rows_far});
+            .rows_far = rows_far,
+            .distances = distances});
   }
 
   static void on_hit(void* context, int query, int panel, std::uint32_t hit, const float* values) {
@@ -89,6 +90,7 @@ struct Tile {
   float multiplier = -2;
   int last_queries = 0;
   bool rows_far = false;
+  float* distances = nullptr;
   bool after_hit = false;  // the first hit lowers every threshold to -infinity
   Values found;
   int calls = 0;
@@ -193,6 +195,64 @@ TEST_P(TileTest, FewQueriesOfTheLastPanelHaveTheSameValues) {
                 << dims << " dims, " << query_panels << " panels, " << last << " queries, far: " << far;
           }
         }
+}
+
+TEST_P(TileTest, AllDistancesOfAQueryAloneAreHandedOut) {
+  for (const Sum sum : all_sums)
+    for (const std::int64_t dims : tile_dims)
+      for (const int row_panels : {1, 2, 3, tile_panels - 1, tile_panels})
+        for (const bool far : {false, true}) {
+          Tile tile(kernels(), dims, 1, row_panels, static_cast<std::uint64_t>(dims));
+          tile.term[1] = infinite;
+          tile.term[2] = -infinite;
+          tile.last_queries = 1;
+          tile.rows_far = far;
+          tile.run(sum);
+          Guarded<float> t(tile.row_count);
+          tile.distances = t.data();
+          tile.calls = 0;
+          tile.run(sum);
+          EXPECT_EQ(tile.calls, 0);
+          for (int r = 0; r < tile.row_count; ++r)
+            ASSERT_EQ(std::bit_cast<std::uint32_t>(t[r]), std::bit_cast<std::uint32_t>(tile.found.at({0, r})))
+                << dims << " dims, row " << r << ", far: " << far;
+        }
+}
+
+TEST_P(TileTest, GroupsAreLoweredByTheirRows) {
+  std::mt19937_64 random(6);
+  const float odd[] = {infinite, -infinite, not_a_number, 0, -1};
+  for (int panels = 1; panels <= tile_panels; ++panels)
+    for (int round = 0; round < 20; ++round) {
+      Guarded<float> t(panels * panel_rows), least(distance_groups);
+      std::normal_distribution<float> normal;
+      for (float& x : t) x = random() % 8 == 0 ? odd[random() % std::size(odd)] : normal(random);
+      for (float& x : least) x = random() % 2 == 0 ? infinite : normal(random) - 1;
+      std::vector<float> want(least.begin(), least.end());
+      for (int r = 0; r < panels * panel_rows; ++r) {
+        float& group = want[static_cast<std::size_t>(r % distance_groups)];
+        if (t[r] < group) group = t[r];
+      }
+      kernels().lower_groups(t.data(), panels, least.data());
+      for (int j = 0; j < distance_groups; ++j)
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(least[j]),
+                  std::bit_cast<std::uint32_t>(want[static_cast<std::size_t>(j)]))
+            << panels << " panels, group " << j;
+    }
+}
+
+TEST_P(TileTest, RowsWithinAThresholdAreThoseNotAboveIt) {
+  std::mt19937_64 random(7);
+  const float odd[] = {infinite, -infinite, not_a_number, 0, 1};
+  for (int round = 0; round < 200; ++round) {
+    Guarded<float> t(panel_rows);
+    std::normal_distribution<float> normal;
+    for (float& x : t) x = random() % 4 == 0 ? odd[random() % std::size(odd)] : normal(random);
+    const float threshold = round % 2 == 0 ? odd[random() % std::size(odd)] : t[round % panel_rows];
+    const std::uint32_t rows = kernels().rows_within(t.data(), threshold);
+    for (int j = 0; j < panel_rows; ++j)
+      ASSERT_EQ((rows >> j & 1) == 1, !(t[j] > threshold)) << t[j] << " within " << threshold;
+  }
 }
 
 TEST_P(TileTest, ASingleHitIsFoundWhereverItIs) {
