@@ -92,10 +92,10 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
   for (std::int64_t i = 0; i < sample.count(); ++i) {
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;
-    ++used;
+    const double share = 1 / static_cast<double>(++used);
     integral = integral && all_integral(row, dims);
     for (std::int64_t j = 0; j < dims; ++j) {
-      centre[j] += (row[j] - centre[j]) / static_cast<double>(used);  // a running mean cannot overflow
+      centre[j] += (row[j] - centre[j]) * share;  // a running mean cannot overflow
       low[j] = std::min(low[j], row[j]);
       high[j] = std::max(high[j], row[j]);
     }

@@ -153,8 +153,13 @@ class Pilot {
     return result;
   }
 
-  /// From a pilot to the other rows, ascending: those of the rows themselves, and of a form of them.
-  std::vector<double> distances(std::int64_t pilot) const { return distances(pilot, sample_.data(), dims_); }
+  /// From a pilot to the other rows, ascending: those of the rows themselves, by which every way is judged, and of a form
+  /// of them.
+  const std::vector<double>& distances(std::int64_t pilot) const {
+    std::vector<double>& truth = truths_[static_cast<std::size_t>(pilot)];
+    if (truth.empty()) truth = distances(pilot, sample_.data(), dims_);
+    return truth;
+  }
   std::vector<double> distances(std::int64_t pilot, const SampledForm& form) const {
     return distances(pilot, form.rows.data(), form.columns);
   }
@@ -231,6 +236,7 @@ class Pilot {
   CanonicalFn kernel_ = nullptr;
   double norm_ = 0;  // mean
   std::vector<double> sample_, norms_, scales_;
+  mutable std::vector<double> truths_[pilots];  // of each pilot; empty: not yet known
 };
 
 /// A Way is one to search, and has what the pilots say of it, in all.
@@ -358,10 +364,12 @@ bool may_project(const Shape& corpus, Metric metric, double queries, double int8
 }
 
 std::int64_t pilot_bytes(std::int64_t dims) noexcept {
-  const std::int64_t usual = 3 * usual_sample.rows_of(dims) * dims * 8 + (std::int64_t{1} << 19);
+  const auto truths = [&](const SampleSize& size) { return pilots * size.rows_of(dims) * 8; };
+  const std::int64_t usual =
+      3 * usual_sample.rows_of(dims) * dims * 8 + truths(usual_sample) + (std::int64_t{1} << 19);
   if (dims < least_projected_dims) return usual;
   const std::int64_t rows = projected_sample.rows_of(dims);
-  return usual + rows * (dims + most_projected_columns) * 8 + directions_bytes(dims);
+  return usual + rows * (dims + most_projected_columns) * 8 + truths(projected_sample) + directions_bytes(dims);
 }
 
 std::int64_t most_byte_queries(const Shape& corpus, double slowness) noexcept {
