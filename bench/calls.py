@@ -22,7 +22,7 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results" / "calls.csv"
 FIELDS = ["date", "commit", "machine", "threads", "n", "d", "k", "queries", "engine", "us_call", "best_us"]
 SHAPES = ((1000, 64), (1000, 128), (200_000, 3), (1_000_000, 128))
 ROUND_S = 0.01
-LEAST_CALLS = 4  # of a round
+LEAST_CALLS, WARM_CALLS = 4, 32  # of a round, and before it
 QUERIES = 64
 FEW_COLUMNS = 8  # of which scipy's tree is a peer
 
@@ -82,9 +82,13 @@ def measure(rows, columns, args):
     for _ in range(args.rounds):
         for name, call in calls.items():
             time.sleep(SETTLE_S)
-            start = time.perf_counter()
-            call(asked[0])
-            count = max(LEAST_CALLS, int(ROUND_S / (time.perf_counter() - start)))
+            for _ in range(WARM_CALLS):  # the first after a pause take several times as long, and would say that few fit into a round
+                start = time.perf_counter()
+                call(asked[0])
+                once = time.perf_counter() - start
+                if once > ROUND_S / WARM_CALLS:
+                    break
+            count = max(LEAST_CALLS, int(ROUND_S / once))
             start = time.perf_counter()
             for i in range(count):
                 call(asked[i % QUERIES])

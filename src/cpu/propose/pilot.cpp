@@ -365,8 +365,7 @@ bool may_project(const Shape& corpus, Metric metric, double queries, double int8
 
 std::int64_t pilot_bytes(std::int64_t dims) noexcept {
   const auto truths = [&](const SampleSize& size) { return pilots * size.rows_of(dims) * 8; };
-  const std::int64_t usual =
-      3 * usual_sample.rows_of(dims) * dims * 8 + truths(usual_sample) + (std::int64_t{1} << 19);
+  const std::int64_t usual = 3 * usual_sample.rows_of(dims) * dims * 8 + truths(usual_sample) + (std::int64_t{1} << 19);
   if (dims < least_projected_dims) return usual;
   const std::int64_t rows = projected_sample.rows_of(dims);
   return usual + rows * (dims + most_projected_columns) * 8 + truths(projected_sample) + directions_bytes(dims);
