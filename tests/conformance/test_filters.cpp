@@ -684,6 +684,7 @@ TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
     if (std::count(instruction_sets().begin(), instruction_sets().end(), set) == 0) continue;
     KnnOptions options{.k = 10};
     options.run.instruction_set = set;
+    options.run.threads = 2;  // each takes memory to prepare
     const Corpus large(rows.points(), {.run = options.run}), small(rows.points().slice(0, held), {.run = options.run}),
         least(rows.points().slice(0, held + 1), {.run = options.run});
     EXPECT_EQ(least.knn(rows.points().slice(0, 1), options).certificate.precisions.front(), "int8") << set;
@@ -695,12 +696,12 @@ TEST(Filters, FewQueriesOfALargeKeptCorpusTakeBytes) {
       EXPECT_EQ(small.knn(queries.points(), options).certificate.precisions.front(), count == 1 ? "int8" : "f32")
           << set << ", " << count;
     }
-    const Corpus smallest(rows.points().slice(0, (1 << 15) / d), {.run = options.run}),
-        smaller(rows.points().slice(0, (1 << 15) / d - 1), {.run = options.run});
+    const Corpus half(rows.points().slice(0, held / 2), {.run = options.run}),
+        few(rows.points().slice(0, (1 << 15) / d - 1), {.run = options.run});
     for (const auto& [count, first] : {std::pair{1, "int8"}, {2, "int8"}, {3, "f32"}}) {
       const vicinal::Points queries = rows.points().slice(40, count);
-      EXPECT_EQ(smallest.knn(queries, options).certificate.precisions.front(), first) << set << ", " << count;
-      EXPECT_EQ(smaller.knn(queries, options).certificate.precisions.front(), "f32") << set << ", " << count;
+      EXPECT_EQ(half.knn(queries, options).certificate.precisions.front(), first) << set << ", " << count;
+      EXPECT_EQ(few.knn(queries, options).certificate.precisions.front(), "f32") << set << ", " << count;
     }
     // A budget that holds floats alone keeps them.
     const Corpus tight(rows.points(), {.memory = {.host = large.bytes() / 10 * 9}, .run = options.run});
