@@ -672,6 +672,26 @@ TEST(Filters, TheFirstThresholdOfAQueryAlone) {
       }
 }
 
+// A row of zeros is as far from all others as degenerate rows are said to be: it has no bound, and the others have theirs.
+TEST(Filters, TheFirstThresholdBesideARowWithoutABound) {
+  Rng rng(51);
+  for (const char* const filter : {"f32", "int8"}) {
+    Table rows = make(all_data[0], rng, DType::f32, 1000, 64);
+    for (std::int64_t c = 0; c < 64; ++c) rows.set(77, c, 0);
+    KnnOptions options{.k = 10, .metric = Metric::cosine};
+    options.degenerate = vicinal::Degenerate::one;
+    options.run.filter = filter;
+    const Corpus kept(rows.points(),
+                      {.metric = Metric::cosine, .degenerate = vicinal::Degenerate::one, .run = options.run});
+    const Table queries = make(all_data[0], rng, DType::f32, 8, 64);
+    for (std::int64_t q = 0; q < 8; ++q) {
+      const Neighbors found = kept.knn(queries.points().slice(q, 1), options);
+      EXPECT_EQ(found.certificate.redone, 0) << filter;
+      EXPECT_LT(found.stats.candidates, 120) << filter;
+    }
+  }
+}
+
 // Few queries of a corpus that no cache holds read a quarter by bytes; more of them wait for products, which floats give
 // as soon where an instruction set has no instruction for bytes. One or two read bytes of smaller ones too, by tiles of
 // their own.

@@ -205,10 +205,12 @@ class BlockFilter {
   /// The least of k groups are k rows, and the key of the farthest of them, by the norms of all tiles, bounds all.
   void tighten_by_first(FirstRows& first) {
     const std::int64_t k = result(0).pool.k;
-    const std::int64_t groups = first.join_groups(k);
-    select_nth(first.least, first.least + (k - 1), first.least + groups, std::less<float>());
-    if (std::all_of(first.least, first.least + k, [](float t) { return std::isfinite(t); }))
-      tighten(0, self().key_of_first(first.least[k - 1], first));
+    // A row without a bound, or none at all, says nothing for its group.
+    float* const end =
+        std::partition(first.least, first.least + first.join_groups(k), [](float t) { return std::isfinite(t); });
+    if (end - first.least < k) return;
+    select_nth(first.least, first.least + (k - 1), end, std::less<float>());
+    tighten(0, self().key_of_first(first.least[k - 1], first));
   }
   Self& self() noexcept { return static_cast<Self&>(*this); }
   const QueryBlock block_;

@@ -30,23 +30,7 @@ VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) {
 #include "cpu/isa/generic/refine.inc"
 #include "cpu/isa/generic/tile.inc"
 #include "cpu/isa/generic/tile_int8.inc"
-
-/// Codes of a query up to most_small_code need half as many instructions: two products of 255 * 64 fit 16 bits.
-struct SmallQuads : Quads {
-  static constexpr int words = 1;
-  template <class Micro>
-  VICINAL_INLINE static void step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
-    constexpr int lanes = Micro::queries;
-    const Vi r0 = load(r);
-    const Vi r1 = load(r + tile_lanes);
-    VICINAL_UNROLL
-    for (int i = 0; i < lanes; ++i) {
-      const Vi qi = broadcast(q + i);
-      m.sum[i][0] = add_bytes(m.sum[i][0], qi, r0);
-      m.sum[i][1] = add_bytes(m.sum[i][1], qi, r1);
-    }
-  }
-};
+#include "cpu/isa/generic/tile_small.inc"
 
 bool supported() {
   __builtin_cpu_init();

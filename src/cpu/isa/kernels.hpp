@@ -57,9 +57,10 @@ struct TileArgsOf {
   const T* query_term = nullptr;         // [query_panels * query_lanes]
   const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes while the kernel runs
   HitFn<T> on_column_hit = nullptr;      // values[j] is u of row j
-  int last_queries = 0;    // of the last panel, where a kernel may leave out the others; 0: it may be full
-  bool rows_far = false;   // no cache holds all rows: few queries, which wait for them, ask for them ahead
-  T* distances = nullptr;  // floats, of one query alone: [row_panels * panel_rows], takes every t in place of the test
+  int last_queries = 0;   // of the last panel, where a kernel may leave out the others; 0: it may be full
+  bool rows_far = false;  // no cache holds all rows: few queries, which wait for them, ask for them ahead
+  T* distances =
+      nullptr;  // of one query alone: [row_panels * panel_rows], takes every t (of bytes: sum) in place of the test
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
