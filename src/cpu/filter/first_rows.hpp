@@ -12,9 +12,10 @@
 
 namespace vicinal::cpu {
 
+/// FirstRows hold the distances t of the first tiles of one query, and the least of each group of their rows.
 struct FirstRows {
   static constexpr std::int64_t most_tiles = 16;  // their distances stay in the first-level cache
-  /// So few rows are candidates one by one in as much time.
+  /// Fewer rows become candidates one by one in less time than groups take.
   static constexpr std::int64_t least_rows = 4 * distance_groups;
   static constexpr std::int64_t groups_a_neighbor = 3;  // two of the nearest are seldom in one
   static constexpr std::int64_t most_neighbors = distance_groups / 2;

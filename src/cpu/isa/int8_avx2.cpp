@@ -32,36 +32,23 @@ VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) {
 #include "cpu/isa/generic/refine.inc"
 #include "cpu/isa/generic/tile.inc"
 #include "cpu/isa/generic/tile_int8.inc"
-#include "cpu/isa/generic/tile_small.inc"
 
 bool supported() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2");
 }
 
+#include "cpu/isa/generic/table_int8.inc"
+#include "cpu/isa/generic/tile_small.inc"
+
 }  // namespace
 
-constexpr MatchKernel matching{match_lanes, QueryLayout::halves, group_best, best_of_group};
-constexpr Int8Kernels int8_avx2_few = {.name = "avx2",
-                                       .supported = supported,
-                                       .query_lanes = query_lanes,
-                                       .layout = QueryLayout::quads,
-                                       .tile = tile<SmallQuads>,
-                                       .biases = biases,
-                                       .distances = distances,
-                                       .second_sums = second_sums,
-                                       .matching = matching,
-                                       .most_code = most_small_code};
-constexpr Int8Kernels int8_avx2 = {.name = "avx2",
-                                   .supported = supported,
-                                   .query_lanes = query_lanes,
-                                   .layout = QueryLayout::halves,
-                                   .tile = tile<Quads>,
-                                   .biases = biases,
-                                   .distances = distances,
-                                   .second_sums = second_sums,
-                                   .matching = matching,
-                                   .of_few = &int8_avx2_few};
+constexpr Int8Kernels int8_avx2_few = table_of_small_codes("avx2");
+constexpr Int8Kernels int8_avx2 = [] {
+  Int8Kernels table = table_of_int8("avx2", QueryLayout::halves);
+  table.of_few = &int8_avx2_few;
+  return table;
+}();
 static_assert(int8_avx2_few.complete());
 static_assert(int8_avx2.complete());
 

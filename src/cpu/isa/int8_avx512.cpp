@@ -30,7 +30,6 @@ VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) {
 #include "cpu/isa/generic/refine.inc"
 #include "cpu/isa/generic/tile.inc"
 #include "cpu/isa/generic/tile_int8.inc"
-#include "cpu/isa/generic/tile_small.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -38,29 +37,17 @@ bool supported() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+#include "cpu/isa/generic/table_int8.inc"
+#include "cpu/isa/generic/tile_small.inc"
+
 }  // namespace
 
-constexpr MatchKernel matching{match_lanes, QueryLayout::halves, group_best, best_of_group};
-constexpr Int8Kernels int8_avx512_few = {.name = "avx512",
-                                         .supported = supported,
-                                         .query_lanes = query_lanes,
-                                         .layout = QueryLayout::quads,
-                                         .tile = tile<SmallQuads>,
-                                         .biases = biases,
-                                         .distances = distances,
-                                         .second_sums = second_sums,
-                                         .matching = matching,
-                                         .most_code = most_small_code};
-constexpr Int8Kernels int8_avx512 = {.name = "avx512",
-                                     .supported = supported,
-                                     .query_lanes = query_lanes,
-                                     .layout = QueryLayout::halves,
-                                     .tile = tile<Quads>,
-                                     .biases = biases,
-                                     .distances = distances,
-                                     .second_sums = second_sums,
-                                     .matching = matching,
-                                     .of_few = &int8_avx512_few};
+constexpr Int8Kernels int8_avx512_few = table_of_small_codes("avx512");
+constexpr Int8Kernels int8_avx512 = [] {
+  Int8Kernels table = table_of_int8("avx512", QueryLayout::halves);
+  table.of_few = &int8_avx512_few;
+  return table;
+}();
 static_assert(int8_avx512_few.complete());
 static_assert(int8_avx512.complete());
 

@@ -226,18 +226,17 @@ bool has_tiles() {
 
 bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitted(); }
 
+#include "cpu/isa/generic/table_int8.inc"
+
 }  // namespace
 
-constexpr Int8Kernels int8_avx512amx = {.name = "avx512amx",
-                                        .supported = supported,
-                                        .query_lanes = query_lanes,
-                                        .layout = QueryLayout::blocks,
-                                        .tile = tile_amx,
-                                        .biases = biases,
-                                        .distances = distances,
-                                        .second_sums = second_sums,
-                                        .matching = {match_lanes, QueryLayout::quads, group_best, best_of_group},
-                                        .of_few = &int8_avx512vnni};
+constexpr Int8Kernels int8_avx512amx = [] {
+  Int8Kernels table = table_of_int8("avx512amx", QueryLayout::quads);
+  table.layout = QueryLayout::blocks;  // but of a matching
+  table.tile = tile_amx;
+  table.of_few = &int8_avx512vnni;
+  return table;
+}();
 static_assert(int8_avx512amx.complete());
 
 }  // namespace vicinal::cpu

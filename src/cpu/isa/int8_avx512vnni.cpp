@@ -16,17 +16,11 @@ bool supported() {
          __builtin_cpu_supports("avx512vnni");
 }
 
+#include "cpu/isa/generic/table_int8.inc"
+
 }  // namespace
 
-constexpr Int8Kernels int8_avx512vnni = {.name = "avx512vnni",
-                                         .supported = supported,
-                                         .query_lanes = query_lanes,
-                                         .layout = QueryLayout::quads,
-                                         .tile = tile<Quads>,
-                                         .biases = biases,
-                                         .distances = distances,
-                                         .second_sums = second_sums,
-                                         .matching = {match_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_avx512vnni = table_of_int8("avx512vnni", QueryLayout::quads);
 static_assert(int8_avx512vnni.complete());
 
 }  // namespace vicinal::cpu

@@ -36,17 +36,11 @@ bool supported() {
   return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
 }
 
+#include "cpu/isa/generic/table_int8.inc"
+
 }  // namespace
 
-constexpr Int8Kernels int8_avxvnni = {.name = "avxvnni",
-                                      .supported = supported,
-                                      .query_lanes = query_lanes,
-                                      .layout = QueryLayout::quads,
-                                      .tile = tile<Quads>,
-                                      .biases = biases,
-                                      .distances = distances,
-                                      .second_sums = second_sums,
-                                      .matching = {match_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_avxvnni = table_of_int8("avxvnni", QueryLayout::quads);
 static_assert(int8_avxvnni.complete());
 
 }  // namespace vicinal::cpu

@@ -355,7 +355,7 @@ struct Int8Kernels {
   SecondFn second_sums;
   MatchKernel matching;
   const Int8Kernels* of_few = nullptr;  // what serves few_int8_queries and fewer in its place; null: itself
-  int most_code = most_code_of_bytes;   // no sum takes a query's code of a larger magnitude, if it is less than that
+  int most_code = most_code_of_bytes;   // the largest magnitude of a query's code that its sums take
 
   const Int8Kernels* serving(std::int64_t queries) const noexcept {
     return of_few != nullptr && queries <= few_int8_queries ? of_few : this;
