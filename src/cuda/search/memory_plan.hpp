@@ -76,13 +76,14 @@ inline Speculation planned_speculation(const SpeculationRule& rule, const Plan& 
   return symmetric ? symmetric_speculation(one_sided, rule, tiles, dims, k, k + (without_self ? 1 : 0)) : one_sided;
 }
 
-/// Queries of a speculative batch that are searched again at a time, with
-/// `slots` each in the memory of those that all had; a block at least.
+/// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all
+/// had: whole blocks, or of fewer whole warps; one at least.
 inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
   constexpr std::int64_t most_of_graphs = 16384;  // whose batch is all rows
   if (speculation.serves_both()) batch = std::min(batch, most_of_graphs * slots / speculation.slots);
-  return std::min(
-      batch, std::max<std::int64_t>(block_queries, batch * speculation.slots / slots / block_queries * block_queries));
+  constexpr std::int64_t warp = 32;
+  const std::int64_t fit = batch * speculation.slots / slots, step = fit < block_queries ? warp : block_queries;
+  return std::min(batch, std::max(warp, fit / step * step));
 }
 /// Slots of a whole batch.
 inline std::int64_t batch_slots(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {

@@ -314,7 +314,7 @@ class CudaSession final : public Session {
     // Some of them are searched at a time. Where most of the first
     // block are lost again, the others are left to the next precision.
     for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
-      taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
+      taken = std::min({from == 0 ? std::int64_t{block_queries} : most, most, missed - from});
       const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
       start_batch(std::span<const std::int64_t>(numbers).subspan(at, some), points.slice(from, taken));
       filter();

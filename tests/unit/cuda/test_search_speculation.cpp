@@ -93,6 +93,20 @@ TEST(CudaSpeculation, MissedQueriesSeeAllRowsAgain) {
   }
 }
 
+TEST(CudaSpeculation, MissedQueriesOfLessThanABlockComeInWarps) {
+  // 41 tiles, and 4,096 slots a query where thresholds are proved for 3,072 where they are guessed: 64 of 100 queries have room.
+  constexpr std::int64_t more = 5200;
+  const std::vector<float> corpus = gaussian(83, more * dims), queries = gaussian(84, 100 * dims);
+  const Ask ask{.options = {.k = 50}, .slots = 300, .speculation = guessing(never)};
+  const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+  EXPECT_EQ(got.launches.gathered, 100);
+  EXPECT_EQ(got.launches.proved, 2);
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
+  KnnOptions options = ask.options;
+  options.run.device = "cpu";
+  expect_same(got.result, knn(view(corpus, dims), view(queries, dims), options));
+}
+
 TEST(CudaSpeculation, AFirstPartOfTheTilesRefinesGuesses) {
   // 41 tiles, of which two are the sample of many queries and ten the first part.
   constexpr std::int64_t more = 5200;
@@ -419,6 +433,16 @@ TEST(CudaSpeculation, MemoryOfLongListsIsAThirdOfWhatProvedOnesTake) {
   ProblemShape eligible = kept;
   eligible.filter_bytes = 1;
   EXPECT_LT(3 * cuda::session_bytes(plan, kept, 0, 132), 2 * cuda::session_bytes(plan, eligible, 0, 132));
+}
+
+TEST(CudaSpeculation, WhatMissedQueriesTakeIsWhatAllOfThemTook) {
+  const cuda::Speculation guessed{.small_batch = {512, 100}, .slots = 20540};  // of 4,096 neighbours
+  constexpr std::int64_t slots = 100432, workers = 132 * 8;
+  const std::int64_t some = cuda::repeated_batch(1000, slots, guessed);
+  EXPECT_EQ(some, 192);
+  EXPECT_EQ(cuda::batch_slots(1000, slots, guessed), 1000 * guessed.slots);
+  EXPECT_LE(cuda::candidate_entries(some, slots, workers),
+            cuda::candidate_entries(1000, guessed.slots, workers, true, true));
 }
 
 }  // namespace
