@@ -60,6 +60,8 @@ class CpuSession final : public Session {
   /// Packs the queries of rows() and starts their results. steps: of each block where they are the packed rows; null:
   /// their own.
   void pack_queries(const std::vector<float>* steps);
+  /// The queries were packed in this order of those that were given.
+  void take_order(const std::vector<std::int64_t>& order);
   void start_results();
   void start_range();
   /// Makes the packed rows the queries, in their order and rounded alike: each query is what it is as a row.

@@ -86,7 +86,7 @@ Int8Block int8_block(const FilterPass& pass, const QueryBlock& block, FilterScra
                      std::int32_t* thresholds) noexcept {
   const PackedQueries& queries = pass.batch.queries;
   return {.kernels = *pass.int8,
-          .step = queries.steps[static_cast<std::size_t>(block.first / queries.block)],
+          .steps = queries.steps.data() + block.first / queries.block * queries.block_panels,
           .largest = pass.largest,
           .threshold_int = thresholds,
           .biases = scratch.int8.biases.data(),

@@ -54,11 +54,12 @@ void Int8Filter::start() {
   for (int q = 0; q < block().queries; ++q) coeffs_[q] = coeffs_for(q);
 }
 
-Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
+Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int first_panel, int query_panels, std::int64_t tile) {
   const PackedRows& chunk = block().chunk;
   tile_ = tile;
+  first_query_ = first_panel * int8_.kernels.query_lanes;
   maxima_ = chunk.tiles[static_cast<std::size_t>(tile)];
-  unit_ = int8_unit(block().model.sum, int8_.step, chunk.steps[static_cast<std::size_t>(tile)]);
+  unit_ = unit_of(first_query_, tile);
   inverse_unit_ = 1 / unit_;
   const std::int64_t begin = tile * tile_rows;
   int8_.kernels.biases({.terms = chunk.terms.data() + begin,
@@ -66,10 +67,13 @@ Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int query_panels,
                         .most = most_bias,
                         .count = block().row_panels(tile) * panel_rows,
                         .out = int8_.biases});
-  for (int q = 0; q < query_panels * int8_.kernels.query_lanes; ++q)
+  for (int q = first_query_; q < first_query_ + query_panels * int8_.kernels.query_lanes; ++q)
     int8_.threshold_int[q] =
         q < block().queries && !result(q).given_up && !candidates(q).suspended ? threshold_for(q) : excludes_all;
   Int8TileArgs args = int8_tile_args(block(), int8_, panels, query_panels, tile);
+  args.queries += first_panel * int8_.panel_size(block().model.columns);
+  args.thresholds += first_query_;
+  args.last_queries -= first_query_;
   args.on_hit = &Int8Filter::on_hit;
   args.context = this;
   return args;
@@ -77,14 +81,17 @@ Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int query_panels,
 
 void Int8Filter::filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
   if (measures()) return measure_tile(panels, query_panels, tile);
-  int8_.kernels.tile(bind_tile(panels, query_panels, tile));
+  for (int first = 0, end = 0; first < query_panels; first = end) {
+    while (end < query_panels && int8_.steps[end] == int8_.steps[first]) ++end;
+    int8_.kernels.tile(bind_tile(panels, first, end - first, tile));
+  }
 }
 
 void Int8Filter::measure_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
   static constexpr struct alignas(64) { std::int32_t of[tile_rows]; } zeros = {};
   alignas(64) std::int32_t sums[tile_rows];
   const PackedRows& chunk = block().chunk;
-  const double unit = int8_unit(block().model.sum, int8_.step, chunk.steps[static_cast<std::size_t>(tile)]);
+  const double unit = unit_of(0, tile);
   Int8TileArgs args = int8_tile_args(block(), int8_, panels, query_panels, tile);
   args.row_term = zeros.of;
   args.distances = sums;
@@ -109,7 +116,7 @@ void Int8Filter::bind_columns(const Int8Filter& rows, int padded) {
 void Int8Filter::filter_symmetric_tile(const std::int32_t* panels, int query_panels, std::int64_t tile,
                                        std::int32_t* row_terms, Int8Filter& columns) {
   SymmetricTile both{*this, columns};
-  Int8TileArgs args = bind_tile(panels, query_panels, tile);
+  Int8TileArgs args = bind_tile(panels, 0, query_panels, tile);
   columns.bind_columns(*this, args.row_panels * panel_rows);
   // As a row a query has no 128 in its sums.
   for (int q = 0; q < query_panels * int8_.kernels.query_lanes; ++q)
@@ -126,6 +133,7 @@ void Int8Filter::filter_symmetric_tile(const std::int32_t* panels, int query_pan
 
 void Int8Filter::on_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
   auto& filter = *static_cast<Int8Filter*>(context);
+  query += filter.first_query_;
   const double shift = filter.shift_of(query);
   const std::int32_t* biases = filter.int8_.biases + std::int64_t{panel} * panel_rows;
   filter.append_rows(filter.tile_, query, panel, hits,
@@ -158,10 +166,8 @@ void Int8Filter::set_threshold(int query) {
 
 double Int8Filter::upper_of_slot(int query, const Slot& slot) const {
   const QueryFacts& q = facts(query);
-  const auto tile = static_cast<std::size_t>(slot.tile());
-  const PackedRows& chunk = block().chunk;
-  return int8_upper(block().model, slot.t, int8_unit(block().model.sum, int8_.step, chunk.steps[tile]), q.square,
-                    q.norms, chunk.tiles[tile]);
+  return int8_upper(block().model, slot.t, unit_of(query, slot.tile()), q.square, q.norms,
+                    block().chunk.tiles[static_cast<std::size_t>(slot.tile())]);
 }
 
 /// Brings of the slots after `from` at most k that look nearer than the k-th so far to their front. Returns how many.

@@ -13,12 +13,16 @@ inline constexpr std::int32_t excludes_all =
 /// What both filters of int8 need of one block.
 struct Int8Block {
   const Int8Kernels& kernels;
-  float step;                   // of the block's queries
+  const float* steps;           // of the queries of each of the block's panels
   FilterNorms largest;          // maxima over all rows of the corpus
   std::int32_t* threshold_int;  // [padded queries], in units of the sums: what the tile kernel compares with
   std::int32_t* biases;         // [tile_rows], what the sums of the tile's rows start from
   std::int32_t* partial;        // scratch, see TileArgs
+  float step_of(int query) const noexcept { return steps[query / kernels.query_lanes]; }
   int padded_queries(int queries) const noexcept { return rounded_up(queries, kernels.query_lanes); }
+  std::int64_t panel_size(std::int64_t columns) const noexcept {
+    return query_width(kernels.layout, quads_of(columns)) * kernels.query_lanes;
+  }
   const std::int32_t* panels(const PackedQueries& queries, std::int64_t block, std::int64_t dims) const noexcept {
     return queries.quads.data() + block * queries.block_size(query_width(kernels.layout, quads_of(dims)));
   }
@@ -40,7 +44,7 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   Int8Filter(const QueryBlock& block, const Int8Block& int8, ThresholdCoeffs* coeffs, const std::int8_t* codes,
              bool columns = false)
       : BlockFilter(block), int8_(int8), coeffs_(coeffs), refines_(codes != nullptr), columns_(columns),
-        refinement_(this->block(), int8.kernels, int8.step, codes), speculation_(block.spec.k) {}
+        refinement_(this->block(), int8.kernels, int8.steps, codes), speculation_(block.spec.k) {}
 
   /// Fills in the coefficients of all thresholds, before the first tile.
   void start();
@@ -75,7 +79,11 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
     Int8Filter &rows, &columns;
   };
   void measure_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
-  Int8TileArgs bind_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
+  double unit_of(int query, std::int64_t tile) const noexcept {
+    return int8_unit(block().model.sum, int8_.step_of(query), block().chunk.steps[static_cast<std::size_t>(tile)]);
+  }
+  /// The tile against some panels of the block, which share a step.
+  Int8TileArgs bind_tile(const std::int32_t* panels, int first_panel, int query_panels, std::int64_t tile);
   void bind_columns(const Int8Filter& rows, int padded);
   std::int32_t threshold_for(int query) const noexcept {
     return int8_threshold(coeffs_[query], maxima_, inverse_unit_, shift_of(query));
@@ -109,7 +117,8 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   Speculation speculation_;
   std::int64_t tile_ = 0;
   FilterNorms maxima_ = {};             // over the rows that thresholds are bound to
-  double unit_ = 1, inverse_unit_ = 1;  // of the sums of the tile
+  int first_query_ = 0;                 // of the panels that the tile goes past
+  double unit_ = 1, inverse_unit_ = 1;  // of their sums
 };
 
 }  // namespace vicinal::cpu

@@ -12,9 +12,9 @@ inline constexpr std::int64_t refinements_a_rank = 4;
 
 class Refinement {
  public:
-  /// codes: PackedQueries::second from the block's first query on. step: of the block's queries.
-  Refinement(const QueryBlock& block, const Int8Kernels& kernels, float step, const std::int8_t* codes)
-      : block_(block), kernels_(kernels), step_(step), codes_(codes) {}
+  /// codes: PackedQueries::second from the block's first query on. steps: of the queries of each of its panels.
+  Refinement(const QueryBlock& block, const Int8Kernels& kernels, const float* steps, const std::int8_t* codes)
+      : block_(block), kernels_(kernels), steps_(steps), codes_(codes) {}
 
   /// Refines the query's candidates before `end` that are not yet refined.
   void refine(int query, std::int64_t end) const;
@@ -29,12 +29,13 @@ class Refinement {
   float threshold_for(int query, std::size_t tile) const;
 
  private:
-  double unit_of(std::int64_t tile) const noexcept {
-    return int8_unit(block_.model.sum, step_, block_.chunk.steps[static_cast<std::size_t>(tile)]);
+  double unit_of(int query, std::int64_t tile) const noexcept {
+    return int8_unit(block_.model.sum, steps_[query / kernels_.query_lanes],
+                     block_.chunk.steps[static_cast<std::size_t>(tile)]);
   }
   const QueryBlock& block_;
   const Int8Kernels& kernels_;
-  float step_;
+  const float* steps_;
   const std::int8_t* codes_;
 };
 

@@ -243,19 +243,20 @@ void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::in
   const BoundModel& model = *args.model;
   const Transform& transform = *args.transform;
   const std::int64_t quads = quads_of(model.columns), lanes = out.lanes, width = query_width(int8.layout, quads);
-  const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
+  const float step = out.steps[static_cast<std::size_t>(panel)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
   std::fill_n(to, lanes * width, 0);
   const PackedQueries::Part part = out.part(panel);
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
     if (!facts.filterable && !spec.symmetric) continue;
+    const std::int64_t given = out.given(part.begin + i);
     Int8QuantizeArgs row_args;
     if (transform.projection.present()) {
-      row_args = int8_args_of(out.projected.data() + (part.begin + i) * model.columns,
-                              scratch.centre_of_zeros(model.columns), model.columns, step, scratch.narrow.data());
+      row_args = int8_args_of(out.projected.data() + given * model.columns, scratch.centre_of_zeros(model.columns),
+                              model.columns, step, scratch.narrow.data());
     } else {
-      load_row(kernels, queries.points, queries.rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
+      load_row(kernels, queries.points, queries.rows[static_cast<std::size_t>(given)], scratch.gathered.data(),
                scratch.row.data());
       const Affine map = affine(spec.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
       row_args = int8_args(transform, map, step, scratch, scratch.narrow.data());

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/canonical.hpp"
 #include "core/divide.hpp"
@@ -17,6 +19,10 @@
 
 namespace vicinal::cpu {
 namespace {
+
+// Panels of queries whose steps differ by less share one: each step more is another pass over the rows of a tile in the
+// caches. Zen 4, 1,000 queries of 128, 384 and 784 Gaussian columns, 2026-11: 1.02 to 1.3 take the same time.
+constexpr float shared_step = 1.25F;
 
 /// Rounds one row into `floats`, filling its term and norms.
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Transform& transform, const double* row,
@@ -197,11 +203,50 @@ void start_queries(const PackArgs& args, const QueriesToPack& queries, PackedQue
     return;
   }
   grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(model->columns))));
-  out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
+  out.steps.assign(static_cast<std::size_t>(out.block_count() * out.block_panels), 0.0F);
+  out.order.clear();
   if (args.transform->projection.present()) grow(out.projected, out.count * model->columns);
   const bool second = args.techniques.second_level;
   if (second) grow(out.second, out.count * 2 * SecondCode::stride(model->columns));
   if (!second) out.second = {};
+}
+
+/// It puts the queries into the order of their largest elements, `sizes`, those without a filter among the last: the
+/// queries of a panel share a step, which is that of the largest.
+void order_by_size(std::vector<float>& sizes, PackedQueries& out) {
+  if (out.count <= out.lanes) return;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (!out.facts[i].filterable || !(sizes[i] >= 0)) sizes[i] = 0;
+  out.order.resize(sizes.size());
+  std::iota(out.order.begin(), out.order.end(), std::int64_t{0});
+  std::sort(out.order.begin(), out.order.end(), [&](std::int64_t a, std::int64_t b) {
+    const float of_a = sizes[static_cast<std::size_t>(a)], of_b = sizes[static_cast<std::size_t>(b)];
+    return of_a != of_b ? of_a < of_b : a < b;
+  });
+  const auto reorder = [&](auto& values) {
+    auto moved = values;
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = values[static_cast<std::size_t>(out.order[i])];
+    values = std::move(moved);
+  };
+  reorder(sizes);
+  reorder(out.facts);
+}
+
+/// It gives each panel the step of its largest query, or of one in the panels after it that is not much larger: tiles
+/// go past neighbouring panels of one step together.
+void choose_steps(const std::vector<float>& sizes, const Transform& transform, int most_code, PackedQueries& out) {
+  for (std::int64_t panel = std::ssize(out.steps) - 1; panel >= 0; --panel) {
+    const PackedQueries::Part part = out.part(panel);
+    float size = 0;
+    for (std::int64_t i = part.begin; i < part.begin + part.used; ++i)
+      size = std::max(size, sizes[static_cast<std::size_t>(i)]);
+    float& step = out.steps[static_cast<std::size_t>(panel)];
+    step = int8_step(transform, size, most_code);
+    if (panel % out.block_panels == out.block_panels - 1 || static_cast<double>(step) == transform.integral_step)
+      continue;
+    const float next = out.steps[static_cast<std::size_t>(panel + 1)];
+    if (step < next && next <= step * shared_step) step = next;
+  }
 }
 
 }  // namespace
@@ -213,7 +258,7 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   const Transform* const transform = args.transform;
   const Int8Kernels* const int8 = queries.int8;
   const std::span<const std::int64_t> rows = queries.rows;
-  const std::int64_t block = queries.block, dims = queries.points.cols, lanes = kernels.query_lanes;
+  const std::int64_t dims = queries.points.cols, lanes = kernels.query_lanes;
   const bool projects = int8 != nullptr && transform->projection.present();
   const std::int64_t columns = projects ? transform->columns() : 0;
   start_queries(args, queries, out);
@@ -268,12 +313,13 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   });
   if (unfit) report_unfit_rows(kernels, spec, queries.points, "query", thread_pool);
   if (int8 == nullptr) return;
-  for (std::int64_t i = 0; i < out.count; ++i) {
-    float& step = out.steps[static_cast<std::size_t>(i / block)];
-    if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
+  if (queries.steps == nullptr) {
+    order_by_size(sizes, out);
+    choose_steps(sizes, *transform, int8->most_code, out);
+  } else {
+    for (std::size_t panel = 0; panel < out.steps.size(); ++panel)
+      out.steps[panel] = (*queries.steps)[panel / static_cast<std::size_t>(out.block_panels)];
   }
-  for (float& step : out.steps) step = int8_step(*transform, step, int8->most_code);
-  if (queries.steps != nullptr) out.steps = *queries.steps;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
     pack_query_int8(args, queries, panel, scratches.of(worker), out);
     thread_pool.poll(0);

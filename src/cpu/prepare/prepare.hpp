@@ -137,13 +137,18 @@ struct PackedQueries {
   std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
   Buffer<std::int32_t> quads;  // bytes, as Int8Kernels::layout says
-  std::vector<float> steps;    // int8: of each block
-  Buffer<double> projected;    // [count][columns], of a transform that projects, until they are rounded
+  std::vector<float> steps;    // int8: of each panel
+  // int8: position of each query among those that were to be packed; empty: its own number.
+  std::vector<std::int64_t> order;
+  Buffer<double> projected;  // [count][columns], of a transform that projects, until they are rounded
   // For refinement: of each query first the int8 codes, then the quantization errors, each SecondCode::stride bytes.
   Buffer<std::int8_t> second;
   std::vector<QueryFacts> facts;
 
   std::int64_t block_count() const noexcept { return divide_up(count, block); }
+  std::int64_t given(std::int64_t query) const noexcept {
+    return order.empty() ? query : order[static_cast<std::size_t>(query)];
+  }
   /// The queries of panel `panel` of all blocks.
   struct Part {
     std::int64_t begin, used;
@@ -161,7 +166,8 @@ struct QueriesToPack {
   std::span<const std::int64_t> rows;
   std::int64_t block;
   const Int8Kernels* int8 = nullptr;  // on the int8 precision
-  // The step of each block, where all queries are packed because they are rows as well.
+  // The step of each block, where all queries are packed because they are rows as well; else int8 packs them in the
+  // order of their largest elements, and neighbouring panels share a step.
   const std::vector<float>* steps = nullptr;
 };
 /// PackArgs::techniques: whether rows will be refined. Throws as prepare_rows, naming query rows.

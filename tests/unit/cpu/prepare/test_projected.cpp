@@ -134,7 +134,8 @@ TEST_P(Projected, QueriesAreWithinTheirQuantizationErrors) {
     }
     const QueryFacts& facts = packed.facts[i];
     Real length = 0;
-    const Real error = quantization_error(rows[i], bytes, packed.steps[0], length);
+    const Real error = quantization_error(rows[static_cast<std::size_t>(packed.given(query))], bytes,
+                                          packed.steps[static_cast<std::size_t>(query / lanes)], length);
     ASSERT_LE(error, facts.norms.e);
     ASSERT_GE(error + 1e-5L, facts.norms.e * (1 - 1e-9));
     ASSERT_LE(length, facts.norms.n);
