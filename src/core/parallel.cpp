@@ -96,35 +96,6 @@ int threads_for(int asked) { return asked > 0 ? std::min(asked, most_threads) : 
 
 namespace {
 
-// oneTBB before 2021.9 (Debian 12 has 2021.8) loses some 7 KB with every arena that workers have visited. Arenas are
-// therefore lent to calls and kept for later ones: as many as calls have ever run at once, by number of threads.
-class Arenas {
- public:
-  std::unique_ptr<tbb::task_arena> take(int threads) {
-    const std::lock_guard lock(mutex_);
-    const auto found = idle_.find(threads);
-    if (found == idle_.end()) {
-      auto arena = std::make_unique<tbb::task_arena>(threads);
-      arena->initialize();  // now, while the limit is known to allow it
-      return arena;
-    }
-    auto arena = std::move(found->second);
-    idle_.erase(found);
-    return arena;
-  }
-  /// Called by destructors: without memory for its place in the list the arena ends here.
-  void give_back(int threads, std::unique_ptr<tbb::task_arena> arena) noexcept {
-    try {
-      const std::lock_guard lock(mutex_);
-      idle_.emplace(threads, std::move(arena));
-    } catch (...) {}
-  }
-
- private:
-  std::mutex mutex_;
-  std::multimap<int, std::unique_ptr<tbb::task_arena>> idle_;
-};
-
 // The process's one limit on oneTBB's threads: its own, which is the number of cores, until a call asks for more by
 // name; from then on the largest number that was asked for. A limit for each call would be the smallest of all while
 // calls run at once, and oneTBB would print that the others' are ignored. What the system does not start is no part of
@@ -133,7 +104,6 @@ class Workers {
  public:
   /// Threads that a call which asks for `threads` may have, the calling one among them.
   int allow(int threads) {
-    const std::lock_guard lock(mutex_);
     if (natural_ == 0) natural_ = allowed();
     most_ = std::max({most_, natural_, threads});
     if (most_ - 1 > startable_) startable_ += startable_threads(most_ - 1 - startable_);
@@ -153,7 +123,6 @@ class Workers {
     set_ = threads;
   }
 
-  std::mutex mutex_;
   int natural_ = 0;    // what oneTBB, or the program around us, allowed before we said anything
   int most_ = 0;       // the largest number that was asked for, and that at least
   int startable_ = 0;  // workers that the system has started, or would have when it was last asked
@@ -161,15 +130,49 @@ class Workers {
   std::unique_ptr<tbb::global_control> limit_;
 };
 
-// The arenas and the workers are made while the library loads, before threads that could meet there, and never
-// destroyed: calls may outlive static objects.
+// oneTBB before 2021.9 (Debian 12 has 2021.8) loses some 7 KB with every arena that workers have visited. Arenas are
+// therefore lent to calls and kept for later ones: as many as calls have ever run at once, by number of threads. One
+// lock for them and the limit: an arena that comes into being while another thread sets the first limit may find the
+// old one, and keeps it.
+class Arenas {
+ public:
+  /// Lends an arena to a call that asks for so many threads, and makes them what it may have; null of one.
+  std::unique_ptr<tbb::task_arena> take(int& threads) {
+    const std::lock_guard lock(mutex_);
+    threads = workers_.allow(threads);
+    if (threads == 1) return nullptr;
+    const auto found = idle_.find(threads);
+    if (found == idle_.end()) {
+      auto arena = std::make_unique<tbb::task_arena>(threads);
+      arena->initialize();
+      return arena;
+    }
+    auto arena = std::move(found->second);
+    idle_.erase(found);
+    return arena;
+  }
+  /// Called by destructors: without memory for its place in the list the arena ends here.
+  void give_back(int threads, std::unique_ptr<tbb::task_arena> arena) noexcept {
+    try {
+      const std::lock_guard lock(mutex_);
+      idle_.emplace(threads, std::move(arena));
+    } catch (...) {}
+  }
+
+ private:
+  std::mutex mutex_;
+  Workers workers_;
+  std::multimap<int, std::unique_ptr<tbb::task_arena>> idle_;
+};
+
+// The arenas are made while the library loads, before threads that could meet there, and never destroyed: calls may
+// outlive static objects.
 Arenas& arenas = *new Arenas;
-Workers& workers = *new Workers;
 
 }  // namespace
 
 struct ThreadPool::Arena {
-  explicit Arena(int allowed) : threads(allowed), lent(arenas.take(allowed)), arena(*lent) {}
+  Arena(int allowed, std::unique_ptr<tbb::task_arena> taken) : threads(allowed), lent(std::move(taken)), arena(*lent) {}
   ~Arena() { arenas.give_back(threads, std::move(lent)); }
   int threads;
   std::unique_ptr<tbb::task_arena> lent;
@@ -184,8 +187,10 @@ std::uint64_t& callback_epoch() noexcept {
 ThreadPool::ThreadPool(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
     : threads_(at_home() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
       caller_(std::this_thread::get_id()) {
-  if (threads_ > 1) threads_ = workers.allow(threads_);
-  if (threads_ > 1) arena_ = std::make_unique<Arena>(threads_);
+  if (threads_ > 1) {
+    auto lent = arenas.take(threads_);
+    if (lent) arena_ = std::make_unique<Arena>(threads_, std::move(lent));
+  }
   ask(true);
 }
 
