@@ -49,7 +49,7 @@ VICINAL_INLINE void fetch_row(const Points& points, std::int64_t row) noexcept {
   if (points.col_stride != static_cast<std::int64_t>(dtype_size(points.dtype))) return;
   const auto* at = static_cast<const std::byte*>(row_address(points, row));
   const std::int64_t bytes = std::min(points.cols * points.col_stride, most_bytes_ahead);
-  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i);
+  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
 }
 
 /// Four columns as they lie in the row.
