@@ -373,7 +373,8 @@ VICINAL_HOST_DEVICE inline float int8_distance(std::int32_t sum, double unit, do
   return down32(unit * (shift - static_cast<double>(sum) - int8_slack));
 }
 
-/// upper_of() for a t from int8_distance, or from product_distance, which took off less: a bias is up to 1 above what it stands for, and the term was rounded down.
+/// upper_of() for a t from int8_distance, or from product_distance, which took off less: a bias is up to 1 above what it
+/// stands for, and the term was rounded down.
 VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, double unit, double query_square,
                                              const FilterNorms& q, const FilterNorms& tile) noexcept {
   const double value =
