@@ -153,6 +153,7 @@ class Arenas {
   }
   /// Called by destructors: without memory for its place in the list the arena ends here.
   void give_back(int threads, std::unique_ptr<tbb::task_arena> arena) noexcept {
+    if (!at_home()) return void(arena.release());  // a child has none of the threads, nor who holds the lock
     try {
       const std::lock_guard lock(mutex_);
       idle_.emplace(threads, std::move(arena));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/divide.hpp"
+#include "cpu/prepare/order.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "prepare/matches.hpp"
 #include "prepare/project.hpp"
@@ -147,17 +148,10 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
     args.techniques.second_level = refines();
     cpu::prepare_queries(args, {.points = query_points_, .rows = rows(), .block = block, .int8 = int8_, .steps = steps},
                          thread_pool_, queries_);
-    if (!queries_.order.empty()) take_order(queries_.order);
+    if (!queries_.order.empty()) bring_into_order(rows_, queries_.order, thread_pool_);
   }
   start_results();
   if (spec_.radius) start_range();
-}
-
-void CpuSession::take_order(const std::vector<std::int64_t>& order) {
-  given_ = order;
-  std::vector<std::int64_t> rows(order.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = rows_[static_cast<std::size_t>(order[i])];
-  rows_ = std::move(rows);
 }
 
 void CpuSession::start_results() {

@@ -56,12 +56,12 @@ class CpuSession final : public Session {
   void note_largest_rows();
   /// The row of each query, in the session's order, and its position in the batch; of none: its own number.
   std::span<const std::int64_t> rows() const noexcept { return uses_kd_tree() ? kd_tree_queries_.rows() : rows_; }
-  std::span<const std::int64_t> given() const noexcept { return uses_kd_tree() ? kd_tree_queries_.given() : given_; }
+  std::span<const std::int64_t> given() const noexcept {
+    return uses_kd_tree() ? kd_tree_queries_.given() : queries_.order.empty() ? given_ : queries_.order;
+  }
   /// Packs the queries of rows() and starts their results. steps: of each block where they are the packed rows; null:
   /// their own.
   void pack_queries(const std::vector<float>* steps);
-  /// The queries were packed in this order of those that were given.
-  void take_order(const std::vector<std::int64_t>& order);
   void start_results();
   void start_range();
   /// Makes the packed rows the queries, in their order and rounded alike: each query is what it is as a row.
@@ -87,7 +87,7 @@ class CpuSession final : public Session {
   PackedRows streamed_;
   Points query_points_;
   std::vector<std::int64_t> rows_;   // as rows(), but in a tree
-  std::vector<std::int64_t> given_;  // as given(), but in a tree
+  std::vector<std::int64_t> given_;  // as given(), of queries that are the packed rows
   KdTreeQueries kd_tree_queries_;
   BitQueries bit_queries_;
   PackedQueries queries_;

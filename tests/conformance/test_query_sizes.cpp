@@ -120,5 +120,24 @@ TEST(QuerySizes, ALargeQueryTakesNothingFromTheOthers) {
   }
 }
 
+// A query that bytes cannot filter at all has no say in the step of the others, of few queries either.
+TEST(QuerySizes, AQueryWithoutAFilterTakesNothingFromItsPanel) {
+  Rng rng(66);
+  const auto any = [](std::int64_t) { return 1.0; };
+  const Table corpus = rows_of(rng, DType::f32, 20000, 64, false, any);
+  KnnOptions options{.k = 10, .metric = Metric::sqeuclidean};
+  options.distance_type = vicinal::DistanceType::f64;
+  options.run.filter = "int8";
+  options.run.threads = 1;
+  const Corpus kept(corpus.points(), {.metric = options.metric, .run = options.run});
+  for (const std::int64_t count : {12, 40}) {
+    const Table queries =
+        rows_of(rng, DType::f32, count, 64, false, [](std::int64_t row) { return row == 3 ? 1e30 : 1.0; });
+    const std::int64_t alike = kept.knn(queries.points().slice(4, count - 4), options).stats.candidates,
+                       mixed = kept.knn(queries.points(), options).stats.candidates;
+    EXPECT_LT(mixed, 2 * alike) << count;
+  }
+}
+
 }  // namespace
 }  // namespace conformance

@@ -82,6 +82,7 @@ Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int first_panel, 
 void Int8Filter::filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
   if (measures()) return measure_tile(panels, query_panels, tile);
   for (int first = 0, end = 0; first < query_panels; first = end) {
+    ++end;
     while (end < query_panels && int8_.steps[end] == int8_.steps[first]) ++end;
     int8_.kernels.tile(bind_tile(panels, first, end - first, tile));
   }

@@ -4,7 +4,6 @@
 // tile at a time.
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +11,7 @@
 #include "core/canonical.hpp"
 #include "core/divide.hpp"
 #include "cpu/isa/vector_macros.hpp"
+#include "cpu/prepare/order.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "cpu/prepare/projected.hpp"
 #include "prepare/check.hpp"
@@ -21,26 +21,6 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr float least_step = 0x1p-80F;  // an element below it is as good as zero: elements are about 1
-constexpr int key_bits = 16, dropped_bits = 31 - key_bits;
-static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the positions of all keys");
-
-/// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
-void sort_rows(const Buffer<float>& sizes, std::int64_t count, ThreadPool& thread_pool, Buffer<std::uint32_t>& order) {
-  const auto key = [&](std::int64_t i) {
-    return std::bit_cast<std::uint32_t>(sizes[i]) >> dropped_bits & ((1u << key_bits) - 1);
-  };
-  std::vector<std::int64_t> next((std::size_t{1} << key_bits) + 1);
-  const auto each = [&](const auto& body) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (i % 65536 == 0) thread_pool.poll(0);
-      body(i);
-    }
-  };
-  each([&](std::int64_t i) { ++next[key(i) + 1]; });
-  for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-  each([&](std::int64_t i) { order[next[key(i)]++] = static_cast<std::uint32_t>(i); });
-}
-
 constexpr std::int64_t rows_ahead = 8, most_bytes_ahead = 4096;
 
 /// Rows that are read in the order of their sizes lie anywhere: it asks the memory for one before its turn comes.
@@ -169,7 +149,7 @@ void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thr
   grow(out.order, count);
   grow(out.quads, rounded_up(count, panel_rows) * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
-  sort_rows(sizes, count, thread_pool, out.order);
+  order_by_size(sizes.data(), count, thread_pool, out.order.data());
   const std::int64_t stride = SecondCode::stride(columns);
   out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
   if (second) grow(out.second.bytes, count * stride);

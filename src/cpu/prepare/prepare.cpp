@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
 #include <optional>
-#include <utility>
 
 #include "core/canonical.hpp"
 #include "core/divide.hpp"
 #include "core/exponents.hpp"
 #include "cpu/kd_tree/load.hpp"
+#include "cpu/prepare/order.hpp"
 #include "cpu/prepare/projected.hpp"
 #include "prepare/check.hpp"
 #include "prepare/load.hpp"
@@ -198,38 +197,26 @@ void start_queries(const PackArgs& args, const QueriesToPack& queries, PackedQue
   out.lanes = args.kernels.query_lanes;
   out.block_panels = divide_up(out.block, out.lanes);
   out.facts.assign(queries.rows.size(), QueryFacts{});
+  out.order.clear();
   if (int8 == nullptr) {
     if (model != nullptr) grow(out.panels, out.block_count() * out.block_size(queries.points.cols));
     return;
   }
   grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(model->columns))));
   out.steps.assign(static_cast<std::size_t>(out.block_count() * out.block_panels), 0.0F);
-  out.order.clear();
   if (args.transform->projection.present()) grow(out.projected, out.count * model->columns);
   const bool second = args.techniques.second_level;
   if (second) grow(out.second, out.count * 2 * SecondCode::stride(model->columns));
   if (!second) out.second = {};
 }
 
-/// It puts the queries into the order of their largest elements, `sizes`, those without a filter among the last: the
-/// queries of a panel share a step, which is that of the largest.
-void order_by_size(std::vector<float>& sizes, PackedQueries& out) {
+/// It puts the queries into the order of their largest elements, `sizes`, those without a filter first: the queries of
+/// a panel share a step, which is that of the largest.
+void order_queries(const std::vector<float>& sizes, ThreadPool& thread_pool, PackedQueries& out) {
   if (out.count <= out.lanes) return;
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    if (!out.facts[i].filterable || !(sizes[i] >= 0)) sizes[i] = 0;
   out.order.resize(sizes.size());
-  std::iota(out.order.begin(), out.order.end(), std::int64_t{0});
-  std::sort(out.order.begin(), out.order.end(), [&](std::int64_t a, std::int64_t b) {
-    const float of_a = sizes[static_cast<std::size_t>(a)], of_b = sizes[static_cast<std::size_t>(b)];
-    return of_a != of_b ? of_a < of_b : a < b;
-  });
-  const auto reorder = [&](auto& values) {
-    auto moved = values;
-    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = values[static_cast<std::size_t>(out.order[i])];
-    values = std::move(moved);
-  };
-  reorder(sizes);
-  reorder(out.facts);
+  order_by_size(sizes.data(), out.count, thread_pool, out.order.data());
+  bring_into_order(out.facts, out.order, thread_pool);
 }
 
 /// It gives each panel the step of its largest query, or of one in the panels after it that is not much larger: tiles
@@ -239,7 +226,7 @@ void choose_steps(const std::vector<float>& sizes, const Transform& transform, i
     const PackedQueries::Part part = out.part(panel);
     float size = 0;
     for (std::int64_t i = part.begin; i < part.begin + part.used; ++i)
-      size = std::max(size, sizes[static_cast<std::size_t>(i)]);
+      size = std::max(size, sizes[static_cast<std::size_t>(out.given(i))]);
     float& step = out.steps[static_cast<std::size_t>(panel)];
     step = int8_step(transform, size, most_code);
     if (panel % out.block_panels == out.block_panels - 1 || static_cast<double>(step) == transform.integral_step)
@@ -314,7 +301,9 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
   if (unfit) report_unfit_rows(kernels, spec, queries.points, "query", thread_pool);
   if (int8 == nullptr) return;
   if (queries.steps == nullptr) {
-    order_by_size(sizes, out);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (!out.facts[i].filterable || !(sizes[i] >= 0)) sizes[i] = 0;
+    order_queries(sizes, thread_pool, out);
     choose_steps(sizes, *transform, int8->most_code, out);
   } else {
     for (std::size_t panel = 0; panel < out.steps.size(); ++panel)

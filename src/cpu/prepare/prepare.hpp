@@ -97,7 +97,6 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
                            void* out);
 /// The step of rows whose largest element is `size`; int8.cpp.
 float int8_step(const Transform& transform, float size, int most_code = most_code_of_bytes) noexcept;
-inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
 /// PackArgs says in which form rows and queries are packed.
 struct PackArgs {

@@ -77,7 +77,7 @@ inline Speculation planned_speculation(const SpeculationRule& rule, const Plan& 
 }
 
 /// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all
-/// had: whole blocks, or of fewer whole warps; one at least.
+/// had: whole blocks, or of fewer whole warps; a warp at least.
 inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
   constexpr std::int64_t most_of_graphs = 16384;  // whose batch is all rows
   if (speculation.serves_both()) batch = std::min(batch, most_of_graphs * slots / speculation.slots);

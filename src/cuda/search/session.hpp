@@ -311,8 +311,8 @@ class CudaSession final : public Session {
         missed_rows_.gather(Points(queries_.matrix.rows, queries_.matrix.dtype, count, queries_.matrix.dims), which);
     speculates_ = false;
     for (const std::int64_t i : which) bounds.largest[i] = 0;
-    // Some of them are searched at a time. Where most of the first
-    // block are lost again, the others are left to the next precision.
+    // Some of them are searched at a time. Where most of those that come
+    // first are lost again, the others are left to the next precision.
     for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
       taken = std::min({from == 0 ? std::int64_t{block_queries} : most, most, missed - from});
       const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
