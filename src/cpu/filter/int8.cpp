@@ -59,7 +59,7 @@ Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int first_panel, 
   tile_ = tile;
   first_query_ = first_panel * int8_.kernels.query_lanes;
   maxima_ = chunk.tiles[static_cast<std::size_t>(tile)];
-  unit_ = unit_of(first_query_, tile);
+  unit_ = int8_.unit_of(block(), first_query_, tile);
   inverse_unit_ = 1 / unit_;
   const std::int64_t begin = tile * tile_rows;
   int8_.kernels.biases({.terms = chunk.terms.data() + begin,
@@ -92,7 +92,7 @@ void Int8Filter::measure_tile(const std::int32_t* panels, int query_panels, std:
   static constexpr struct alignas(64) { std::int32_t of[tile_rows]; } zeros = {};
   alignas(64) std::int32_t sums[tile_rows];
   const PackedRows& chunk = block().chunk;
-  const double unit = unit_of(0, tile);
+  const double unit = int8_.unit_of(block(), 0, tile);
   Int8TileArgs args = int8_tile_args(block(), int8_, panels, query_panels, tile);
   args.row_term = zeros.of;
   args.distances = sums;
@@ -167,7 +167,7 @@ void Int8Filter::set_threshold(int query) {
 
 double Int8Filter::upper_of_slot(int query, const Slot& slot) const {
   const QueryFacts& q = facts(query);
-  return int8_upper(block().model, slot.t, unit_of(query, slot.tile()), q.square, q.norms,
+  return int8_upper(block().model, slot.t, int8_.unit_of(block(), query, slot.tile()), q.square, q.norms,
                     block().chunk.tiles[static_cast<std::size_t>(slot.tile())]);
 }
 

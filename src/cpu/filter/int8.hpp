@@ -1,7 +1,6 @@
 // The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by canonical
 // distances of the rows that look nearest, or by refined candidates where there is a second-level code.
 #pragma once
-#include "core/divide.hpp"
 #include "cpu/filter/refine.hpp"
 #include "cpu/filter/speculate.hpp"
 
@@ -9,24 +8,6 @@ namespace vicinal::cpu {
 
 inline constexpr std::int32_t excludes_all =
     std::numeric_limits<std::int32_t>::max();  // a threshold that no sum reaches
-
-/// What both filters of int8 need of one block.
-struct Int8Block {
-  const Int8Kernels& kernels;
-  const float* steps;           // of the queries of each of the block's panels
-  FilterNorms largest;          // maxima over all rows of the corpus
-  std::int32_t* threshold_int;  // [padded queries], in units of the sums: what the tile kernel compares with
-  std::int32_t* biases;         // [tile_rows], what the sums of the tile's rows start from
-  std::int32_t* partial;        // scratch, see TileArgs
-  float step_of(int query) const noexcept { return steps[query / kernels.query_lanes]; }
-  int padded_queries(int queries) const noexcept { return rounded_up(queries, kernels.query_lanes); }
-  std::int64_t panel_size(std::int64_t columns) const noexcept {
-    return query_width(kernels.layout, quads_of(columns)) * kernels.query_lanes;
-  }
-  const std::int32_t* panels(const PackedQueries& queries, std::int64_t block, std::int64_t dims) const noexcept {
-    return queries.quads.data() + block * queries.block_size(query_width(kernels.layout, quads_of(dims)));
-  }
-};
 
 /// Quantization errors are so small beside the norms that upper bounds serve as thresholds.
 bool negligible_error(const FilterNorms& query, const FilterNorms& largest) noexcept;
@@ -44,7 +25,7 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   Int8Filter(const QueryBlock& block, const Int8Block& int8, ThresholdCoeffs* coeffs, const std::int8_t* codes,
              bool columns = false)
       : BlockFilter(block), int8_(int8), coeffs_(coeffs), refines_(codes != nullptr), columns_(columns),
-        refinement_(this->block(), int8.kernels, int8.steps, codes), speculation_(block.spec.k) {}
+        refinement_(this->block(), int8_, codes), speculation_(block.spec.k) {}
 
   /// Fills in the coefficients of all thresholds, before the first tile.
   void start();
@@ -79,9 +60,6 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
     Int8Filter &rows, &columns;
   };
   void measure_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
-  double unit_of(int query, std::int64_t tile) const noexcept {
-    return int8_unit(block().model.sum, int8_.step_of(query), block().chunk.steps[static_cast<std::size_t>(tile)]);
-  }
   /// The tile against some panels of the block, which share a step.
   Int8TileArgs bind_tile(const std::int32_t* panels, int first_panel, int query_panels, std::int64_t tile);
   void bind_columns(const Int8Filter& rows, int padded);

@@ -19,7 +19,7 @@ float exact_t(std::int32_t sum, std::int32_t square, double shift) noexcept {
 
 /// |q|^2 in units of the data.
 double Int8ExactFilter::square_of(int query) const noexcept {
-  return 2 * facts(query).square / int8_unit(block().model.sum, int8_.step_of(query), block().chunk.steps[0]);
+  return 2 * facts(query).square / int8_.unit_of(block(), query, 0);
 }
 
 /// No row whose key is within the threshold has a larger squared distance, in units of the data.

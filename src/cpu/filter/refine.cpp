@@ -20,24 +20,24 @@ void Refinement::refine(int query, std::int64_t end) const {
       index[i] = slots[i].position;
       __builtin_prefetch(&chunk.second.terms[slots[i].position]);
     }
-    kernels_.second_sums({.first_codes = first_codes,
-                          .second_codes = first_codes + stride,
-                          .rows = chunk.second.bytes.data(),
-                          .stride = stride,
-                          .index = index,
-                          .count = used,
-                          .out = sums});
+    int8_.kernels.second_sums({.first_codes = first_codes,
+                               .second_codes = first_codes + stride,
+                               .rows = chunk.second.bytes.data(),
+                               .stride = stride,
+                               .index = index,
+                               .count = used,
+                               .out = sums});
     for (std::int64_t i = 0; i < used; ++i)
-      slots[i].t = never_nan(
-          second_t(slots[i].t, chunk.second.terms[slots[i].position], unit_of(query, slots[i].tile()), sums[i],
-                   block_.facts[query].second_shift));  // of rows that another thread changes it may be any
+      slots[i].t = never_nan(second_t(
+          slots[i].t, chunk.second.terms[slots[i].position], int8_.unit_of(block_, query, slots[i].tile()), sums[i],
+          block_.facts[query].second_shift));  // of rows that another thread changes it may be any
     block_.thread_pool.poll(0);
   }
 }
 
 double Refinement::upper_of(int query, const Slot& slot) const {
   const QueryFacts& q = block_.facts[query];
-  return second_upper(block_.model, slot.t, unit_of(query, slot.tile()), q.second, q.norms.n,
+  return second_upper(block_.model, slot.t, int8_.unit_of(block_, query, slot.tile()), q.second, q.norms.n,
                       block_.chunk.second.tiles[static_cast<std::size_t>(slot.tile())]);
 }
 

@@ -3,7 +3,7 @@
 // (core/bound_second.hpp). What is left at the end is little more than the answer. Of a query's
 // candidates the first Candidates::refined are refined, and their t is of second_t.
 #pragma once
-#include "cpu/filter/block_filter.hpp"
+#include "cpu/filter/int8_block.hpp"
 
 namespace vicinal::cpu {
 
@@ -12,9 +12,9 @@ inline constexpr std::int64_t refinements_a_rank = 4;
 
 class Refinement {
  public:
-  /// codes: PackedQueries::second from the block's first query on. steps: of the queries of each of its panels.
-  Refinement(const QueryBlock& block, const Int8Kernels& kernels, const float* steps, const std::int8_t* codes)
-      : block_(block), kernels_(kernels), steps_(steps), codes_(codes) {}
+  /// codes: PackedQueries::second from the block's first query on.
+  Refinement(const QueryBlock& block, const Int8Block& int8, const std::int8_t* codes)
+      : block_(block), int8_(int8), codes_(codes) {}
 
   /// Refines the query's candidates before `end` that are not yet refined.
   void refine(int query, std::int64_t end) const;
@@ -29,13 +29,8 @@ class Refinement {
   float threshold_for(int query, std::size_t tile) const;
 
  private:
-  double unit_of(int query, std::int64_t tile) const noexcept {
-    return int8_unit(block_.model.sum, steps_[query / kernels_.query_lanes],
-                     block_.chunk.steps[static_cast<std::size_t>(tile)]);
-  }
   const QueryBlock& block_;
-  const Int8Kernels& kernels_;
-  const float* steps_;
+  const Int8Block& int8_;
   const std::int8_t* codes_;
 };
 
