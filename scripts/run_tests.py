@@ -35,7 +35,7 @@ REDUCED_TESTS = {
             "GraphMemory.*:*Killing*:Resume.Pieces*:Resume.Loses*:PermutationIndex.BitsDoNot*:PermutationIndex.Recall*:Ranks.Scores*:*/correlation_f32:"
             "Progress.*:Filters.KdTreesInOneCall:Filters.WholeNumbers*:Filters.EveryPrecision*:"
             "Filters.TilesThatServe*:Filters.GuessedBounds*:Filters.KdTreesOfManyRows:Filters.OneQueryOnBoth*:OfWholeNumbers/Match.*/i8:GraphDevices.ManyRows*:"
-            "Filters.RowsThatRoundTo*:Filters.BytesOfWide*:Filters.Projection*:Filters.ProjectedRows*:Filters.FewQueriesOfALarge*:Filters.ARowBeyond*:Filters.RotationIs*:QuerySizes.ALarge*:MultiDevice.PlansNameTheSplit:Bound.AGroupIsKept*:"
+            "Filters.RowsThatRoundTo*:Filters.BytesOfWide*:Filters.Projection*:Filters.ProjectedRows*:Filters.FewQueriesOfALarge*:Filters.ARowBeyond*:Filters.RotationIs*:QuerySizes.ALarge*:Estimates.Leave*:MultiDevice.PlansNameTheSplit:Bound.AGroupIsKept*:"
             "MatchCalls.BestAndSecond*:OfWholeNumbers/Match.EverySetting*:States.FewColumns*:Runs.ManyTiles*:Devices.RefusedMemory*:PermutationIndex.Budgets*:PermutationIndex.Threads*:SelectNth.*:"
             "GraphDevices.KeptCorpora*:KdTreeOrder.*:MultiDevice.GraphsRanges*:Tables/*TileTest.FewQueries*:Filters.RunsOfEqual*:Filters.APlanThatSees*:Filters.ThePilot*:Filters.NothingWithin*:CudaRun.BatchesWhereMemoryIsShort:CorpusFile.TakesNoRowsAndManyBlocks:"
             "*/*_f64:*/*_f16:*/*_bf16:*/*_i8:*/*_u8:*/euclidean_f32:*/cosine_f32:*/l1_f32:*/inner_product_f32",

@@ -8,7 +8,10 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t speculation_reserve = 2;       // rows ranked for each that a speculative threshold covers
+constexpr std::int64_t speculation_reserve = 2;  // rows ranked for each that a speculative threshold covers
+/// What quantization errors are taken to move a distance by: so many times what they do where they point anywhere, which
+/// is their length over the root of the columns. Distances of few errors' length are not estimated.
+constexpr double estimate_deviations = 4, least_estimated_errors = 4;
 constexpr double largest_negligible_error = 0x1p-12;  // of the norms; integral data has next to none
 
 /// Returns what the sum of a row that was not excluded says of its distance: nothing, which is less than any, where its
@@ -171,6 +174,33 @@ double Int8Filter::upper_of_slot(int query, const Slot& slot) const {
                     block().chunk.tiles[static_cast<std::size_t>(slot.tile())]);
 }
 
+/// What a candidate's distance hardly exceeds. Nothing proves it (core/bound.hpp takes errors at their lengths), so it
+/// serves thresholds that are verified in the end.
+double Int8Filter::estimate_of_slot(int query, const Slot& slot) const {
+  const BoundModel& model = block().model;
+  const QueryFacts& q = facts(query);
+  FilterNorms norms = q.norms, tile = block().chunk.tiles[static_cast<std::size_t>(slot.tile())];
+  const double least = model.sum == Sum::products ? -infinite : least_estimated_errors * (norms.e + tile.e);
+  const double share = std::min(1.0, estimate_deviations / std::sqrt(static_cast<double>(model.columns)));
+  norms.e *= share;
+  tile.e *= share;
+  return std::max(least, int8_upper(model, slot.t, int8_.unit_of(block(), query, slot.tile()), q.square, norms, tile));
+}
+
+bool Int8Filter::tighten_by_estimates(int query) {
+  Candidates& candidates = this->candidates(query);
+  const std::int64_t rank = speculation_.rank();
+  if (!speculation_.active() || has_negligible_error(query) || candidates.refined > 0 || result(query).pool.count > 0 ||
+      candidates.count < rank)
+    return false;
+  const double key =
+      key_of_nearest(query, rank, candidates.count, [&](const Slot& slot) { return estimate_of_slot(query, slot); });
+  if (!(key < result(query).threshold_key)) return false;
+  tighten(query, key);
+  candidates.speculative = true;
+  return true;
+}
+
 /// Brings of the slots after `from` at most k that look nearer than the k-th so far to their front. Returns how many.
 std::int64_t Int8Filter::bring_likely(int query, std::int64_t from) {
   const Candidates& candidates = this->candidates(query);
@@ -220,6 +250,11 @@ void Int8Filter::drop_excluded(int query) {
 }
 
 void Int8Filter::compact(int query) {
+  // An estimate reads no row. Where none lowers the threshold, or it leaves too many, rows tell it.
+  if (tighten_by_estimates(query)) {
+    drop_excluded(query);
+    if (!crowded(query)) return;
+  }
   // Thresholds tighten by refined rows alone, but where their distances are those of projected rows.
   if (refines(query) && result(query).pool.count == 0 && !block().model.projected) return compact_refined(query);
   if (has_negligible_error(query)) {
@@ -231,8 +266,17 @@ void Int8Filter::compact(int query) {
 }
 
 void Int8Filter::rank_candidates(int query) {
-  if (refines(query)) return rank_refined(query);
-  rank(query, 0, candidates(query).count);
+  if (refines(query)) refine_candidates(query);
+  Candidates& candidates = this->candidates(query);
+  const std::int64_t k = result(query).pool.k;
+  if (result(query).matches == nullptr && k > 0 && candidates.count > k) {  // the nearest tell which others may answer
+    select_nth(candidates.slots, candidates.slots + k, candidates.slots + candidates.count, nearer);
+    rank(query, 0, k);
+    candidates.remove_first(k);
+    if (refines(query)) candidates.refined = candidates.count;
+    drop_excluded(query);
+  }
+  rank(query, 0, candidates.count);
 }
 
 void Int8Filter::refine(int query, std::int64_t end) {
@@ -245,32 +289,27 @@ void Int8Filter::tighten_by_refined(int query) {
                     [&](const Slot& slot) { return refinement_.upper_of(query, slot); });
 }
 
-void Int8Filter::compact_refined(int query) {
-  Candidates& candidates = this->candidates(query);
-  refine(query, candidates.refined + bring_likely(query, candidates.refined));
-  tighten_by_refined(query);
-  drop_excluded(query);
-  if (!crowded(query)) return;
-  refine(query, candidates.count);
+void Int8Filter::refine_likely(int query) {
+  refine(query, candidates(query).refined + bring_likely(query, candidates(query).refined));
   tighten_by_refined(query);
   drop_excluded(query);
 }
 
-void Int8Filter::rank_refined(int query) {
-  Candidates& candidates = this->candidates(query);
-  const QueryResult& result = this->result(query);
-  const std::int64_t k = result.pool.k;
-  refine(query, candidates.count);
-  if (result.pool.count == 0 && !block().model.projected) tighten_by_refined(query);
+void Int8Filter::compact_refined(int query) {
+  refine_likely(query);
+  if (!crowded(query)) return;
+  refine(query, candidates(query).count);
+  tighten_by_refined(query);
   drop_excluded(query);
-  if (result.matches == nullptr && k > 0 && candidates.count > k) {
-    select_nth(candidates.slots, candidates.slots + k, candidates.slots + candidates.count, nearer);
-    rank(query, 0, k);
-    candidates.remove_first(k);
-    candidates.refined = candidates.count;
-    drop_excluded(query);
-  }
-  rank(query, 0, candidates.count);
+}
+
+void Int8Filter::refine_candidates(int query) {
+  const QueryResult& result = this->result(query);
+  const bool tightens = result.pool.count == 0 && !block().model.projected;
+  if (tightens && result.matches == nullptr) refine_likely(query);
+  refine(query, candidates(query).count);
+  if (tightens) tighten_by_refined(query);
+  drop_excluded(query);
 }
 
 }  // namespace vicinal::cpu

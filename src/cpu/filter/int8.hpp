@@ -1,5 +1,6 @@
-// The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by canonical
-// distances of the rows that look nearest, or by refined candidates where there is a second-level code.
+// The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by estimates while
+// they are speculative; else by canonical distances of the rows that look nearest, or by refined candidates where there
+// is a second-level code.
 #pragma once
 #include "cpu/filter/refine.hpp"
 #include "cpu/filter/speculate.hpp"
@@ -77,13 +78,18 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   }
   bool refines(int query) const noexcept { return refines_ && facts(query).filterable && !has_negligible_error(query); }
   double upper_of_slot(int query, const Slot& slot) const;
+  double estimate_of_slot(int query, const Slot& slot) const;
+  /// Lowers the query's threshold to what the nearest candidates look to be within. Returns false where it cannot.
+  bool tighten_by_estimates(int query);
   std::int64_t bring_likely(int query, std::int64_t from);
   void tighten_by_nearest(int query);
   void drop_excluded(int query);
   void refine(int query, std::int64_t end);
   void tighten_by_refined(int query);
+  void refine_likely(int query);
   void compact_refined(int query);
-  void rank_refined(int query);
+  /// Refines all candidates, those that look nearest before the others, and drops what that excludes.
+  void refine_candidates(int query);
   static void on_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
   static void on_symmetric_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
   static void on_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);

@@ -12,7 +12,7 @@ namespace vicinal::cpu {
 class Speculation {
  public:
   explicit Speculation(std::int64_t k) : k_(k) {}
-  /// share: of all rows that the block has met; 0: nothing speculates.
+  /// share: of all rows that the block has met after the tile it is at; 0: nothing speculates.
   void set_seen(double share) noexcept { seen_ = share; }
   bool active() const noexcept { return seen_ > 0; }
   /// How many of the seen rows the threshold is to cover; k where nothing speculates.

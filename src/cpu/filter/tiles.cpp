@@ -108,7 +108,7 @@ void filter_block(const FilterPass& pass, Int8& filter, Range range, std::int64_
   const bool speculates = may_speculate(pass, tiles);
   filter.start();
   for (std::int64_t i = visit_first(visits, filter); i < tiles; ++i) {
-    if (speculates) filter.speculation().set_seen(static_cast<double>(i) / static_cast<double>(tiles));
+    if (speculates) filter.speculation().set_seen(static_cast<double>(i + 1) / static_cast<double>(tiles));
     visits.visit_and_poll(i);
   }
   filter.speculation().set_seen(0);
