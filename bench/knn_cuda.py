@@ -63,7 +63,7 @@ def make(kind, rows, d, seed):
 class Engine:
     def __init__(self):
         self.lib = ctypes.CDLL(os.environ["VICINAL_KNN_ENGINE"])
-        for name in ("knn_prepare", "knn_search", "knn_once", "knn_select"):
+        for name in ("knn_prepare", "knn_search", "knn_once", "knn_plan", "knn_select"):
             getattr(self.lib, name).restype = ctypes.c_char_p
 
     @staticmethod
@@ -86,6 +86,12 @@ class Engine:
         self.say(self.lib.knn_once(p(x), p(y), code(x), i64(x.shape[0]), i64(x.shape[1]), i64(y.shape[0]), i64(k), b"cuda", metric.encode(), filter,
                                    p(ids), p(distances), out))  # fmt: skip
         return list(out)
+
+    def plan(self, x, y, k, metric="euclidean"):
+        ms = ctypes.c_double()
+        self.say(self.lib.knn_plan(p(x), p(y), code(x), i64(x.shape[0]), i64(x.shape[1]), i64(y.shape[0]), i64(k), b"cuda", metric.encode(),
+                                   ctypes.byref(ms)))  # fmt: skip
+        return ms.value
 
     def select(self, values, k, algorithm, out, columns):
         """Queued on torch's stream, which must not be the default one: there a call waits."""

@@ -93,6 +93,16 @@ const char* knn_select(const float* values, std::int64_t rows, std::int64_t cols
   });
 }
 
+/// What the plan of such a search says beforehand, of these rows: milliseconds.
+const char* knn_plan(const void* rows, const void* queries, int dtype, std::int64_t n, std::int64_t d, std::int64_t q,
+                     std::int64_t k, const char* device, const char* metric, double* ms) {
+  return guarded([&] {
+    *ms = vicinal::plan(view(rows, dtype, n, d), view(queries, dtype, q, d), options_of(device, metric, "auto", k))
+              .seconds *
+          1e3;
+  });
+}
+
 const char* knn_once(const void* rows, const void* queries, int dtype, std::int64_t n, std::int64_t d, std::int64_t q,
                      std::int64_t k, const char* device, const char* metric, const char* filter, std::int64_t* ids,
                      void* distances, double* out) {

@@ -43,6 +43,7 @@ if(VICINAL_UNIT)
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_speculation.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_symmetric.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_states.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_pilot.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_match.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.
   list(REMOVE_ITEM VICINAL_UNIT ${VICINAL_EMULATED})

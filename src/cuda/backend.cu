@@ -97,6 +97,11 @@ class CudaBackend final : public Backend,
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_seconds(plan, problem);
   }
+  void sample(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    sample_rows(searches(), plan, problem, spec);
+  }
   double shared_seconds(const void* data, std::int64_t bytes) const override {
     constexpr H200Rates rates;
     check_process();

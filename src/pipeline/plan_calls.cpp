@@ -37,7 +37,8 @@ Plan make_plan_of(const Backend& backend, const ProblemShape& problem, const Poi
                         .type = plan.distance_type,
                         .degenerate = options.degenerate,
                         .k = problem.k,
-                        .radius = radius};
+                        .radius = radius,
+                        .stream = options.stream};
   if (corpus.rows > 0) backend.search().sample(plan, problem, spec);
   return public_plan(plan);
 }

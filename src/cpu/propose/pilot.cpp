@@ -16,6 +16,7 @@
 #include "prepare/matches.hpp"
 #include "prepare/project.hpp"
 #include "prepare/sample.hpp"
+#include "prepare/sampled_distances.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -198,34 +199,9 @@ class Pilot {
     return all;
   }
 
-  double per_row() const noexcept { return rows_ / static_cast<double>(norms_.size() - 1); }
-  static double near(const std::vector<double>& distances, double r) noexcept {
-    return distances[std::min(static_cast<std::size_t>(r), distances.size() - 1)];
-  }
-  static double counted(const std::vector<double>& distances, double distance) {
-    return static_cast<double>(std::upper_bound(distances.begin(), distances.end(), distance) - distances.begin());
-  }
-  /// It returns the power of the distance with which the number of rows grows about the nearest of the sample.
-  double growth(const std::vector<double>& distances) const {
-    const double inner = near(distances, 4), outer = near(distances, 12);
-    if (products_ || !(inner > 0)) return 1e9;
-    return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
-  }
-
   /// It counts the rows that are seen not farther than eps beyond the k-th, or the radius.
   double left(double k, double eps, const std::vector<double>& truth, const std::vector<double>& seen) const {
-    if (radius_) return within(*radius_ + eps, 1, 5, seen);
-    const double rank = k / per_row(), power = rank < 4 ? growth(truth) : 1;
-    const double kth = rank < 4 ? near(truth, 4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(truth, rank);
-    if (!(kth > 0) || counted(seen, kth + eps) >= 4 || &seen != &truth) return within(kth + eps, k, 4, seen);
-    return std::min(k * std::pow(1 + eps / kth, power), 4 * per_row());
-  }
-  /// It counts the rows that are seen within `reach`, at least `least`; where the sample has few, at most `most` of it.
-  double within(double reach, double least, double most, const std::vector<double>& seen) const {
-    const double count = counted(seen, reach);
-    if (count >= 4 || !(near(seen, 4) > 0) || products_) return std::max(least, count * per_row());
-    const double few = 5 * per_row() * std::pow(std::max(reach, 0.0) / near(seen, 4), growth(seen));
-    return std::clamp(few, std::min(least, most * per_row()), most * per_row());
+    return left_rows({rows_ / static_cast<double>(norms_.size() - 1), products_, radius_}, k, eps, truth, seen);
   }
 
   const Kernels& kernels_;

@@ -119,13 +119,14 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
       at_once(plan, problem.corpus.rows, problem.prepared))
     speculation = planned_speculation(SpeculationRule(), plan, tiles, problem.corpus.cols, k, true, plan.symmetric);
   const std::int64_t proved = speculation.active() ? repeated_batch(batch, slots, speculation) : batch;
-  std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
-                                     candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
+  std::int64_t candidates = candidate_entries(proved, slots, warps);
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
   const bool groups = finds_groups(plan, problem, precision);
-  if (speculation.serves_both())
+  if (!speculation.active())  // a last batch may be of a warp; queries that are searched again have the room of all
+    candidates = std::max(candidates, candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
+  else if (speculation.serves_both())
     candidates = std::max(candidates, symmetric_entries(batch, speculation.passing, warps));
-  else if (speculation.active())
+  else
     for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})  // a last batch is smaller
       candidates = std::max(candidates, candidate_entries(some, speculation.slots, warps, true, groups));
   std::int64_t found = candidates * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));

@@ -50,6 +50,7 @@ class FilterPasses {
   /// Thresholds from a sample of the tiles, of so many queries at a time.
   void guess(const SearchArgs& args, const Speculation& speculation, std::int64_t at_once) {
     const std::int64_t count = args.queries.count;
+    guessed_entries_ = candidate_entries(count, args.capacity, 0, true, by_groups());
     const SampleRank& sampled = speculation.sample(count);
     unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
     if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
@@ -237,9 +238,12 @@ class FilterPasses {
       if (f.serves_both() && !groups) fail(ErrorCode::internal, "a filter without groups of rows serves one side");
       const std::int64_t most = divide_up(f.blocks * f.parts, grid) * f.part * block.queries * tile_rows * grid /
                                 (groups ? group_rows : 1) / segments;
-      const std::int64_t entries =
+      std::int64_t entries =
           f.serves_both() ? symmetric_entries(f.args.queries.count, f.passing, segments)
                           : candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups);
+      // Queries that are searched again have the room of all that were there, warps without queries or not.
+      if (!speculates && guessed_entries_ > entries / idle_share(f.args.queries.count))
+        entries = std::min(entries, guessed_entries_);
       f.room = std::max(entries / segments, f.everything ? most : 0);
       check_candidates(f.room * segments);
       std::byte* const room = candidates_.reserve(
@@ -272,6 +276,7 @@ class FilterPasses {
   DeviceBuffer<int, Device> nearest_;
   DeviceBuffer<std::byte, Device> candidates_;  // or groups
   DeviceBuffer<std::uint32_t, Device> segment_counts_;
+  std::int64_t guessed_entries_ = 0;  // candidates that the last batch with guessed thresholds has room for
   DeviceBuffer<unsigned, Device> crowded_;
   // Of a graph whose tiles serve both sides.
   DeviceBuffer<BothSides, Device> sides_;

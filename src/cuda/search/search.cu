@@ -7,6 +7,7 @@
 
 #include "cuda/device/runtime.hpp"
 #include "cuda/search/open.hpp"
+#include "cuda/search/pilot.hpp"
 
 namespace vicinal::cuda {
 
@@ -263,6 +264,14 @@ std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const Se
   Drain drain(cudaStreamPerThread);
   if (spec.stream != nullptr) order_streams(static_cast<cudaStream_t>(spec.stream), cudaStreamPerThread);
   return given_back(context, CudaSession<SearchRuntime>::keep(device.runtime(), spec, plan, thread_pool));
+}
+
+void sample_rows(SearchDevice& device, SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
+  const DeviceContext& context = device.runtime().context();
+  const Pool::Call call(context.pool, cudaStreamPerThread);
+  Drain drain(cudaStreamPerThread);
+  if (spec.stream != nullptr) order_streams(static_cast<cudaStream_t>(spec.stream), cudaStreamPerThread);
+  look_before(device.runtime(), plan, problem, spec);
 }
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spec, const Plan& plan,

@@ -29,6 +29,8 @@ std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int mul
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan);
 std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
                                                   ThreadPool& thread_pool);
+/// It corrects the seconds of a plan by a sample of the rows, in milliseconds.
+void sample_rows(SearchDevice& device, SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec);
 /// Null where the precision has no kernel for the spec.
 std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
                                      Precision precision, std::shared_ptr<const PreparedCorpus> kept,

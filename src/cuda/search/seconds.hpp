@@ -83,6 +83,17 @@ struct H200Rates {
   /// A query, neighbour and column: what is ranked of it.
   double neighbor_element_s = 4.5e-12;
 
+  /// Rounds of proved thresholds, of each of which kernels wait for the one before. 2026-11-29, plan_cuda.csv.
+  double proved_rounds_s = 5e-5;
+
+  // What a sample of the rows says (pilot.hpp). 2026-11-29, knn_cuda.csv.
+  /// A query and byte of a row that bytes leave to be ranked, beyond those of evenly spread rows.
+  double left_byte_s = 1.5e-12;
+  /// Those of evenly spread rows are so many of each neighbour.
+  double usual_left = 5;
+  /// A row of a corpus in which equal rows are marked.
+  double marked_row_s = 1.2e-9;
+
   // The same where thresholds are guessed. 2026-11-27, knn_cuda.csv.
   /// A query of floats.
   double guessed_query_s = 5.9e-8;
@@ -187,8 +198,8 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
              q = static_cast<double>(problem.queries.rows);
   const bool in_memory = problem.k > most_shared_k;  // lists
   if (!plans_guesses(plan, problem, precision))
-    return q *
-           ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) + rates.neighbor_element_s * k * d);
+    return rates.proved_rounds_s + q * ((in_memory ? rates.reranked_long_s : rates.reranked_s) * std::sqrt(k) +
+                                        rates.neighbor_element_s * k * d);
   const auto size = static_cast<double>(dtype_size(problem.corpus.dtype));
   const bool refined = !in_memory && has_second_bytes(precision, problem.corpus.dtype, problem.corpus.cols);
   return q * ((refined    ? rates.refined_query_s
@@ -196,6 +207,16 @@ inline double ranking_seconds(const Plan& plan, const ProblemShape& problem, Pre
                           : 0.0) +
               rates.guessed_root_s * std::sqrt(k) +
               (in_memory ? rates.guessed_long_byte_s : rates.guessed_byte_s) * k * d * size);
+}
+
+/// It returns the seconds that rows take beyond what their shapes say. left: rows that bytes leave a query. duplicates:
+/// a quarter of the rows have equals.
+inline double data_seconds(const ProblemShape& problem, double left, bool duplicates) {
+  constexpr H200Rates rates;
+  const double bytes = static_cast<double>(problem.corpus.cols) * static_cast<double>(dtype_size(problem.corpus.dtype));
+  const double beyond = std::max(0.0, left - rates.usual_left * static_cast<double>(problem.k));
+  return static_cast<double>(problem.queries.rows) * beyond * bytes * rates.left_byte_s +
+         (duplicates && !problem.prepared ? rates.marked_row_s * static_cast<double>(problem.corpus.rows) : 0);
 }
 
 /// It returns the seconds that the kernels around a filter of int8 take since its queries are too few to fill the

@@ -89,7 +89,12 @@ inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {
 inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
                                  bool queries, bool values = true) {
   const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
-  std::int64_t total = host_row_bytes(count, shape) + (std::int64_t{1} << 20);
+  // For arrays of few words. Rows that lie on the device and are ranked as they are have none, and few queries few.
+  constexpr std::int64_t most_besides = std::int64_t{1} << 20;
+  const std::int64_t besides = has_filter(precision) || !shape.on_device ? most_besides
+                               : queries                                 ? std::min(most_besides, count * 1024)
+                                                                         : 0;
+  std::int64_t total = host_row_bytes(count, shape) + besides;
   if (needs_norms(metric)) total += count * 16;
   if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 18) + 4096 * (count / 8192 + 129);
   if (queries) total += (values ? count * dims * 8 : 0) + padded * 80;
