@@ -22,7 +22,7 @@ struct H200Rates {
   /// Each further batch of queries.
   double batch_s = 0.3e-3;
   /// A selection from all pairs.
-  double scan_s = 0.03e-3;
+  double scan_s = 0.01e-3;
 
   /// To or from memory of the host that is not pinned, by the driver.
   double host_bytes_per_s = 8.2e9;
