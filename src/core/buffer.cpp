@@ -1,4 +1,4 @@
-// Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 4 MiB and more ask for huge pages, which
+// Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 2 MiB and more ask for huge pages, which
 // a packed corpus needs: each query block walks all of it. Of those that are at most 16 KiB a thread keeps some for its
 // next search, which asks for just the same: the heap takes as long for them as a small search.
 #include "core/buffer.hpp"
@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <new>
@@ -19,13 +21,29 @@ namespace vicinal {
 namespace {
 constexpr std::size_t mapped_from = std::size_t{256} << 10;
 
+/// It returns the size of the whole pages that so many bytes touch.
+std::size_t whole_pages(std::size_t bytes) noexcept {
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return rounded_up(bytes, page);
+}
+
 /// It returns this many new bytes of address space, or null where the system refuses. more: flags of mmap besides.
+void* map_pages(std::size_t bytes, int more) noexcept {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more, -1, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+/// The same, in huge pages where they are worth it: from a multiple of their size on, for there alone are they whole.
 void* map_bytes(std::size_t bytes, int more) noexcept {
   if (bytes >= std::numeric_limits<std::size_t>::max() / 2) return nullptr;
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more, -1, 0);
-  if (at == MAP_FAILED) return nullptr;
-  if (bytes >= huge_from) madvise(at, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
-  return at;
+  if (bytes < huge_from) return map_pages(bytes, more);
+  auto* const all = static_cast<std::byte*>(map_pages(bytes + huge_page, more));
+  if (all == nullptr) return map_pages(bytes, more);  // so little may be left that small pages alone fit
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(all) % huge_page, kept = before + whole_pages(bytes);
+  if (before > 0) munmap(all, before);
+  if (kept < bytes + huge_page) munmap(all + kept, bytes + huge_page - kept);
+  madvise(all + before, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
+  return all + before;
 }
 #if defined(VICINAL_SANITIZED)
 constexpr std::size_t kept_to = 0;  // a sanitizer sees what is used after it was given back
@@ -90,12 +108,6 @@ void* acquire_small(std::size_t bytes) noexcept {
 void release_small(void* at, std::size_t bytes) noexcept {
   if (KeptBlocks* const kept = bytes <= kept_to ? KeptBlocks::here() : nullptr) return kept->keep(at, lines(bytes));
   std::free(at);
-}
-
-/// It returns the size of the whole pages that so many bytes touch.
-std::size_t whole_pages(std::size_t bytes) noexcept {
-  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return rounded_up(bytes, page);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace vicinal {
 
-/// Bytes from which on a buffer asks for huge pages.
-inline constexpr std::size_t huge_from = std::size_t{4} << 20;
+/// Bytes of a huge page, and from which on a buffer asks for them.
+inline constexpr std::size_t huge_page = std::size_t{2} << 20, huge_from = huge_page;
 
 /// Throws OutOfMemory when the system refuses.
 void* acquire_bytes(std::size_t bytes);

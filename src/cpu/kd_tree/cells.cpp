@@ -75,7 +75,8 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
   const int shift = cells.bits() - cell_bucket_bits;
   using Counts = std::array<std::uint32_t, buckets>;
   std::vector<Counts> at(static_cast<std::size_t>(blocks));
-  Buffer<CellKey> keys(rows), dealt(rows);
+  Buffer<CellKey> both(2 * rows);  // one array, which fewer pages hold
+  CellKey *const keys = both.data(), *const dealt = keys + rows;
   thread_pool.for_runs(rows, block_rows, [&](std::int64_t begin, std::int64_t end) {
     Counts& counts = at[block(begin)];
     counts.fill(0);
@@ -99,7 +100,7 @@ void cell_order(const double* points, std::int64_t rows, std::int64_t dims, Thre
   thread_pool.for_each(buckets / together, [&](std::int64_t piece, int) {
     const auto first = static_cast<std::size_t>(piece) * together;
     for (std::size_t bucket = first; bucket < first + together; ++bucket)
-      std::sort(dealt.data() + begins[bucket], dealt.data() + begins[bucket + 1]);
+      std::sort(dealt + begins[bucket], dealt + begins[bucket + 1]);
     for (std::uint32_t i = begins[first]; i < begins[first + together]; ++i) order[i] = dealt[i].row;
   });
 }
