@@ -60,9 +60,10 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options = {});
 /// What the result will take is not known before the search: result_bytes is 0.
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options = {});
 
-/// The same with a look at some hundred rows of the corpus, which takes milliseconds whatever the shape: which
-/// precision the search will begin with, and how many rows it will leave. Looked at are searches on the CPU by products
-/// or squared differences; for others sampled_rows stays 0.
+/// The same with a look at some hundred rows of the corpus, on a CUDA device at 8,192 of them at most, which takes
+/// milliseconds whatever the shape where they are in memory: which precision the search will begin with, and how many
+/// rows it will leave. Looked at are searches by products or squared differences, on a CUDA device those for the k
+/// nearest by bytes; for others sampled_rows stays 0.
 Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options = {});
 Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options = {});
 Plan plan_graph(const Points& rows, const GraphOptions& options = {});

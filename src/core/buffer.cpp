@@ -41,7 +41,7 @@ void* map_bytes(std::size_t bytes, int more) noexcept {
   if (all == nullptr) return map_pages(bytes, more);  // so little may be left that small pages alone fit
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(all) % huge_page, kept = before + whole_pages(bytes);
   if (before > 0) munmap(all, before);
-  if (kept < bytes + huge_page) munmap(all + kept, bytes + huge_page - kept);
+  munmap(all + kept, bytes + huge_page - kept);
   madvise(all + before, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
   return all + before;
 }

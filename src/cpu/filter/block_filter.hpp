@@ -1,7 +1,7 @@
 // FILTER and SELECT of one block of queries: hits of the tile kernels become candidates, and
 // thresholds tighten by them. What depends on the precision is in f32.hpp, int8.hpp and
 // int8_exact.hpp: floats tighten by the k smallest proved upper bounds; int8, whose bounds are wide,
-// by the canonical distances of the k that look nearest; integral data has exact distances. A query
+// by estimates or by what it reads of the k that look nearest; integral data has exact distances. A query
 // that keeps ranking more than its budget is given up to the next precision (docs/design/0005).
 #pragma once
 #include <bit>
@@ -76,8 +76,8 @@ class BlockFilter {
     candidates(query).threshold_distance = theta_of_key(block_.model, key, facts(query).scale);
     self().set_threshold(query);
   }
-  /// A key that the `nearest` nearest of the first `among` slots are within. upper_of(slot): a proved upper bound of its
-  /// distance, which projected rows do not have.
+  /// A key that the `nearest` nearest of the first `among` slots are within, as far as upper_of(slot) is: an upper bound
+  /// of its distance or an estimate of one, neither of which projected rows have.
   template <class UpperOf>
   double key_of_nearest(int query, std::int64_t nearest, std::int64_t among, const UpperOf& upper_of) {
     if (block_.model.projected) return infinite;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t speculation_reserve = 2;  // rows ranked for each that a speculative threshold covers
 /// What quantization errors are taken to move a distance by: so many times what they do where they point anywhere, which
-/// is their length over the root of the columns. Distances of few errors' length are not estimated.
+/// is their length over the root of the columns. Distances of less than so many errors' length count as that long.
 constexpr double estimate_deviations = 4, least_estimated_errors = 4;
 constexpr double largest_negligible_error = 0x1p-12;  // of the norms; integral data has next to none
 

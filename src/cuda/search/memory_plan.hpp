@@ -85,6 +85,16 @@ inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const
   const std::int64_t fit = batch * speculation.slots / slots, step = fit < block_queries ? warp : block_queries;
   return std::min(batch, std::max(warp, fit / step * step));
 }
+/// Candidates that a speculative session has room for: of a batch and a smaller last one by guessed thresholds, and of
+/// queries that are searched again. groups: these are what its filter finds. workers: as above.
+inline std::int64_t speculative_entries(std::int64_t batch, std::int64_t slots, const Speculation& speculation,
+                                        bool groups, std::int64_t workers) {
+  std::int64_t entries = candidate_entries(repeated_batch(batch, slots, speculation), slots, workers);
+  if (speculation.serves_both()) return std::max(entries, symmetric_entries(batch, speculation.passing, workers));
+  for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})
+    entries = std::max(entries, candidate_entries(some, speculation.slots, workers, true, groups));
+  return entries;
+}
 /// Slots of a whole batch.
 inline std::int64_t batch_slots(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
   if (!speculation.active()) return batch * slots;
@@ -119,16 +129,12 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
       at_once(plan, problem.corpus.rows, problem.prepared))
     speculation = planned_speculation(SpeculationRule(), plan, tiles, problem.corpus.cols, k, true, plan.symmetric);
   const std::int64_t proved = speculation.active() ? repeated_batch(batch, slots, speculation) : batch;
-  std::int64_t candidates = candidate_entries(proved, slots, warps);
   std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
   const bool groups = finds_groups(plan, problem, precision);
-  if (!speculation.active())  // a last batch may be of a warp; queries that are searched again have the room of all
-    candidates = std::max(candidates, candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
-  else if (speculation.serves_both())
-    candidates = std::max(candidates, symmetric_entries(batch, speculation.passing, warps));
-  else
-    for (const std::int64_t some : {batch, std::min<std::int64_t>(batch, block_queries)})  // a last batch is smaller
-      candidates = std::max(candidates, candidate_entries(some, speculation.slots, warps, true, groups));
+  const std::int64_t candidates = speculation.active()
+                                      ? speculative_entries(batch, slots, speculation, groups, warps)
+                                      : std::max(candidate_entries(batch, slots, warps),
+                                                 candidate_entries(std::min<std::int64_t>(batch, 32), slots, warps));
   std::int64_t found = candidates * static_cast<std::int64_t>(groups ? sizeof(GroupCandidate) : sizeof(Candidate));
   // All pairs of the first part; the last unit of work of each block may be a small one, and blocks of another size
   // (FilterBlock) have up to a tile of queries more.

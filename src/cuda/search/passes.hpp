@@ -31,6 +31,8 @@ class FilterPasses {
   /// Whether the filter tests groups of rows, in searches where it can.
   bool by_groups() const noexcept { return kernel_ != nullptr && kernel_->groups; }
 
+  /// No pass has room for more candidates: few queries would ask for more than many, for the warps that have none.
+  void limit_candidates(std::int64_t most) noexcept { most_entries_ = most; }
   /// A sample guesses the thresholds, and a first part of the tiles guesses them again; then the other tiles.
   void speculate(const SearchArgs& args, const Speculation& speculation) {
     guess(args, speculation, args.queries.count);
@@ -50,7 +52,6 @@ class FilterPasses {
   /// Thresholds from a sample of the tiles, of so many queries at a time.
   void guess(const SearchArgs& args, const Speculation& speculation, std::int64_t at_once) {
     const std::int64_t count = args.queries.count;
-    guessed_entries_ = candidate_entries(count, args.capacity, 0, true, by_groups());
     const SampleRank& sampled = speculation.sample(count);
     unsigned* const crowded = count > block_queries ? crowded_.reserve(1) : nullptr;
     if (crowded != nullptr) device_.zero(crowded, sizeof(unsigned));
@@ -241,9 +242,7 @@ class FilterPasses {
       std::int64_t entries =
           f.serves_both() ? symmetric_entries(f.args.queries.count, f.passing, segments)
                           : candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates, groups);
-      // Queries that are searched again have the room of all that were there, warps without queries or not.
-      if (!speculates && guessed_entries_ > entries / idle_share(f.args.queries.count))
-        entries = std::min(entries, guessed_entries_);
+      if (most_entries_ > 0) entries = std::min(entries, std::max(most_entries_, 1024 * segments));
       f.room = std::max(entries / segments, f.everything ? most : 0);
       check_candidates(f.room * segments);
       std::byte* const room = candidates_.reserve(
@@ -276,7 +275,7 @@ class FilterPasses {
   DeviceBuffer<int, Device> nearest_;
   DeviceBuffer<std::byte, Device> candidates_;  // or groups
   DeviceBuffer<std::uint32_t, Device> segment_counts_;
-  std::int64_t guessed_entries_ = 0;  // candidates that the last batch with guessed thresholds has room for
+  std::int64_t most_entries_ = 0;  // candidates that a pass may have room for; 0: what it asks for
   DeviceBuffer<unsigned, Device> crowded_;
   // Of a graph whose tiles serve both sides.
   DeviceBuffer<BothSides, Device> sides_;

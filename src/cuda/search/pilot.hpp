@@ -135,6 +135,7 @@ void look_before(Device& device, SearchPlan& plan, const ProblemShape& problem, 
   const Precision first = precision_of(plan.cascade.front());
   if (!in_codes(first) || !has_products(sum) || problem.range || problem.k == 0 || spec.corpus.rows < least_pilot_rows)
     return;
+  if (device.holds(spec.corpus.data) && !is_dense(spec.corpus)) return;  // which the search will refuse
   ThreadPool thread_pool(1, nullptr, {}, 0);
   const SampledRows rows = bring_sample(device, spec, thread_pool);
   if (rows.count < least_pilot_rows) return;

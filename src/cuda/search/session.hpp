@@ -296,6 +296,8 @@ class CudaSession final : public Session {
   /// the batch's slots hold. The batch is another one afterwards.
   void search_missed(const NeighborsView& out, const BoundsView& bounds, std::int64_t missed) {
     const std::int64_t count = queries_.matrix.count, most = repeated_batch(count, slots_of(plan_), speculation_);
+    passes_.limit_candidates(
+        speculative_entries(plan_.query_batch, slots_of(plan_), speculation_, passes_.by_groups(), 0));
     std::vector<double> largest(static_cast<std::size_t>(count));
     std::vector<std::uint32_t> order(largest.size());
     device_.out(largest.data(), output_.largest_errors(count), count * 8);

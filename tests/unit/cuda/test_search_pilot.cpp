@@ -94,6 +94,17 @@ TEST(CudaPilot, WhatItCannotTellIsLeftAsItWas) {
     EXPECT_EQ(plan.sampled_rows, 0);
     EXPECT_EQ(plan.seconds, 1e-3);
   }
+  Device device;  // rows that are not dense there are refused by the search
+  cuda::DeviceBuffer<float, Device> there(device, rows * dims);
+  there.in(values.data(), rows * dims);
+  Points turned(there.data() + dims - 1, DType::f32, rows - 1, dims);
+  turned.col_stride = -4;
+  SearchPlan plan;
+  plan.cascade = {"int8", "canonical"};
+  cuda::look_before(device, plan,
+                    {.corpus = {rows - 1, dims, DType::f32, true}, .queries = {1000, dims, DType::f32}, .k = 10},
+                    {.corpus = turned, .k = 10});
+  EXPECT_EQ(plan.sampled_rows, 0);
   std::vector<float> wild = values;  // rows that no filter takes are no part of a sample
   for (std::int64_t i = 0; i < rows; ++i) wild[static_cast<std::size_t>(i * dims)] = std::nanf("");
   EXPECT_EQ(plan_of(wild, Metric::euclidean, 10).sampled_rows, 0);

@@ -443,6 +443,11 @@ TEST(CudaSpeculation, WhatMissedQueriesTakeIsWhatAllOfThemTook) {
   EXPECT_EQ(cuda::batch_slots(1000, slots, guessed), 1000 * guessed.slots);
   EXPECT_LE(cuda::candidate_entries(some, slots, workers),
             cuda::candidate_entries(1000, guessed.slots, workers, true, true));
+  // A warp of them would ask for more, of which it has half at least, whatever batch it is of.
+  const std::int64_t of_warp = cuda::candidate_entries(32, slots, workers);
+  EXPECT_LT(cuda::speculative_entries(1000, slots, guessed, true, workers), of_warp);
+  for (const std::int64_t batch : {32, 33, 129, 160, 700, 1000, 10240})
+    EXPECT_GE(2 * cuda::speculative_entries(batch, slots, guessed, true, workers), of_warp) << batch;
 }
 
 }  // namespace

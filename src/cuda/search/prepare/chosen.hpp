@@ -12,6 +12,13 @@
 
 namespace vicinal::cuda {
 
+/// Whether rows lie one behind the other, of native elements: as searches take those that are on the device.
+inline bool is_dense(const Points& points) noexcept {
+  const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
+  return points.col_stride == size && (points.row_stride == points.cols * size || points.rows < 2) &&
+         !points.byte_swapped;
+}
+
 /// ChosenRows holds some rows of a table, in one copy or one launch however many they are.
 template <class Device>
 class ChosenRows {

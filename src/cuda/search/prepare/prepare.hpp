@@ -342,10 +342,7 @@ class MatrixPreparer {
 
   /// Rows that are on the device must be dense there.
   static const void* dense(const Points& points) {
-    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
-    if (points.col_stride == size && (points.row_stride == points.cols * size || points.rows < 2) &&
-        !points.byte_swapped)
-      return points.data;
+    if (is_dense(points)) return points.data;
     fail(ErrorCode::unsupported,
          "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
   }
