@@ -33,7 +33,7 @@ void* map_pages(std::size_t bytes, int more) noexcept {
   return at == MAP_FAILED ? nullptr : at;
 }
 
-/// The same, in huge pages where they are worth it: from a multiple of their size on, for there alone are they whole.
+/// It returns the same, where huge pages are worth it from a multiple of their size on, for there alone are they whole.
 void* map_bytes(std::size_t bytes, int more) noexcept {
   if (bytes >= std::numeric_limits<std::size_t>::max() / 2) return nullptr;
   if (bytes < huge_from) return map_pages(bytes, more);

@@ -1,4 +1,4 @@
-// What distances from one row to the others of a sample tell of all rows: where its k-th neighbour is, and how many rows
+// Distances from one row to the others of a sample tell where its k-th neighbour among all rows is, and how many of these
 // a filter leaves that cannot tell apart what is nearer than eps. Plans and pilots ask; no answer depends on it.
 #pragma once
 #include <cstdint>

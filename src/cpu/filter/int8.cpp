@@ -9,8 +9,8 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t speculation_reserve = 2;  // rows ranked for each that a speculative threshold covers
-/// What quantization errors are taken to move a distance by: so many times what they do where they point anywhere, which
-/// is their length over the root of the columns. Distances of less than so many errors' length count as that long.
+/// An estimate takes quantization errors to move a distance so many times as far as they do where they point anywhere,
+/// which is their length over the root of the columns. Distances of less than so many errors' length count as that long.
 constexpr double estimate_deviations = 4, least_estimated_errors = 4;
 constexpr double largest_negligible_error = 0x1p-12;  // of the norms; integral data has next to none
 
@@ -174,7 +174,7 @@ double Int8Filter::upper_of_slot(int query, const Slot& slot) const {
                     block().chunk.tiles[static_cast<std::size_t>(slot.tile())]);
 }
 
-/// What a candidate's distance hardly exceeds. Nothing proves it (core/bound.hpp takes errors at their lengths), so it
+/// It returns what a candidate's distance hardly exceeds. Nothing proves it (core/bound.hpp takes errors at their lengths), so it
 /// serves thresholds that are verified in the end.
 double Int8Filter::estimate_of_slot(int query, const Slot& slot) const {
   const BoundModel& model = block().model;

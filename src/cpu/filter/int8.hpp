@@ -86,6 +86,7 @@ class Int8Filter final : public BlockFilter<Int8Filter> {
   void drop_excluded(int query);
   void refine(int query, std::int64_t end);
   void tighten_by_refined(int query);
+  /// Refines the candidates that look nearest, tightens the threshold by them and drops what that excludes.
   void refine_likely(int query);
   void compact_refined(int query);
   /// Refines all candidates, those that look nearest before the others, and drops what that excludes.

@@ -1,4 +1,4 @@
-// What a sample of the rows says of a search on a device before it, for its plan: shapes say nothing of rows that lie so
+// A pilot tells the plan of a search on a device what a sample of the rows says. Shapes say nothing of rows that lie so
 // near each other that bytes cannot tell them apart, which are ranked, nor of equal rows, which are marked. No answer
 // depends on it.
 #pragma once

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,6 +64,47 @@ TEST(Buffer, BytesOnBothSidesOfWhereTheyAreMapped) {
     EXPECT_EQ(buffer.bytes(), count);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64, 0U);
     for (std::int64_t i = 0; i < count; i += 4095) buffer[i] = 3;
+  }
+}
+
+/// How many pieces the process's address space has.
+std::int64_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::int64_t count = 0;
+  for (std::string line; std::getline(maps, line);) ++count;
+  return count;
+}
+
+TEST(Buffer, LargeOnesBeginAtAHugePageAndLeaveNothing) {
+  const auto large = static_cast<std::int64_t>(huge_from), small = static_cast<std::int64_t>(page());
+  const std::int64_t before = mappings();
+  for (int round = 0; round < 100; ++round)
+    for (const std::int64_t bytes :
+         {large - 1, large, large + 1, large + small - 1, large + small, 3 * large - 1, 3 * large}) {
+      Buffer<unsigned char> first(bytes), second(bytes);
+      for (std::int64_t i = 0; i < bytes; i += small) first[i] = 1;
+      for (std::int64_t i = 0; i < bytes; i += small) second[i] = 2;
+      first[bytes - 1] = second[bytes - 1] = 3;
+      EXPECT_EQ(first[0], 1);
+      const auto at = reinterpret_cast<std::uintptr_t>(first.data());
+      EXPECT_TRUE(bytes < large || at % huge_page == 0) << bytes;
+    }
+  EXPECT_LE(mappings(), before + 64);  // one that stayed of each buffer would be 1,400
+}
+
+TEST(ReservedBytes, LargeOnesKeepWhatTheyAreTrimmedTo) {
+  const std::size_t all = 5 * huge_from + 1;
+  for (const std::size_t kept : {std::size_t{1}, huge_from - 1, huge_from, 3 * huge_from + page() + 1, all}) {
+    ReservedBytes bytes(all);
+    auto* const at = static_cast<std::byte*>(bytes.at());
+    ASSERT_NE(at, nullptr);
+    std::memset(at, 7, all);
+    bytes.trim(kept);
+    EXPECT_EQ(at[kept - 1], std::byte{7});
+    const std::size_t pages = (kept + page() - 1) / page();
+    if (kept < all) {
+      EXPECT_FALSE(mapped(at + pages * page())) << kept;
+    }
   }
 }
 

@@ -86,6 +86,20 @@ TEST(CudaPilot, EqualRowsAreMarkedAndFewAreLeft) {
   EXPECT_NEAR(plan.seconds, 1e-3 + 1.2e-9 * rows, 1e-6);
 }
 
+TEST(CudaPilot, OfFewerRowsThanASampleItSaysNothing) {
+  const std::vector<float> values = even();
+  for (const std::int64_t count : {std::int64_t{63}, std::int64_t{64}, std::int64_t{65}}) {
+    Device device;
+    SearchPlan plan;
+    plan.cascade = {"int8", "canonical"};
+    cuda::look_before(device, plan,
+                      {.corpus = {count, dims, DType::f32}, .queries = {1000, dims, DType::f32}, .k = count},
+                      {.corpus = Points(values.data(), DType::f32, count, dims), .k = count});
+    EXPECT_EQ(plan.sampled_rows, count < cuda::least_pilot_rows ? 0 : count);
+    EXPECT_EQ(plan.left_rows, plan.sampled_rows);  // k = n: all of them
+  }
+}
+
 TEST(CudaPilot, WhatItCannotTellIsLeftAsItWas) {
   const std::vector<float> values = even();
   for (const auto& [metric, k, first] : {std::tuple{Metric::l1, 10, "int8"}, std::tuple{Metric::euclidean, 0, "int8"},
