@@ -67,11 +67,15 @@ nb::dict plan_range_from_python(const Shape& corpus, const Shape& queries, const
 }
 
 nb::dict plan_graph_rows_from_python(const Rows& rows, const Options& options, bool include_self) {
-  return plan_to_python(vicinal::plan_graph(rows.anywhere(), graph_options(options, include_self)));
+  GraphOptions wanted = graph_options(options, include_self);
+  wanted.search.stream = reinterpret_cast<void*>(rows.stream());
+  return plan_to_python(vicinal::plan_graph(rows.anywhere(), wanted));
 }
 
 nb::dict plan_range_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options, double radius) {
-  return plan_to_python(vicinal::plan_range(corpus.anywhere(), queries, radius, {.search = options.search()}));
+  RangeOptions wanted{.search = options.search()};
+  wanted.search.stream = reinterpret_cast<void*>(corpus.stream());
+  return plan_to_python(vicinal::plan_range(corpus.anywhere(), queries, radius, wanted));
 }
 
 }  // namespace

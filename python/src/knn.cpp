@@ -221,7 +221,9 @@ nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Optio
 }
 
 nb::dict plan_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options) {
-  return plan_to_python(vicinal::plan(corpus.anywhere(), queries, options.search()));
+  KnnOptions wanted = options.search();
+  wanted.stream = reinterpret_cast<void*>(corpus.stream());
+  return plan_to_python(vicinal::plan(corpus.anywhere(), queries, wanted));
 }
 
 nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, const std::string& metric, bool pad) {

@@ -210,7 +210,7 @@ def plan(
     Parameters
     ----------
     corpus, queries : (rows, columns) or arrays
-        A shape is taken with ``dtype``; an array brings its own. Of a corpus that is an array on the host some hundred rows are looked at, in
+        A shape is taken with ``dtype``; an array brings its own. Of a corpus that is an array some hundred to some thousand rows are looked at, in
         milliseconds: they tell which filter the search will begin with and how many rows it will leave. Strings are read. What a search would
         convert first is counted in a note.
     dtype : dtype or name, default "float32"

@@ -182,14 +182,14 @@ def plan(
     function: str, options: _native.Options, dtype: Any, given: dict[str, Any], *rest: Any, radius: float | None = None
 ) -> dict[str, Any]:
     """What the native plan of that name says of sides by their names: arrays, (rows, columns), or strings, which are read. Of a
-    corpus in memory of the host, whose elements a search takes as they are, a sample is looked at; of a range with its radius."""
+    corpus whose elements a search takes as they are, a sample is looked at; of a range with its radius."""
     if any(map(_strings.looks_like, given.values())):
         first, second = [*given.values(), *given.values()][:2]
         return call(function, *sides(first, second)[: len(given)], options, *rest)
     seen = [shape(x, name, dtype) for name, x in given.items()]
     corpus = seen[0][0]
     shapes = [shape_of(one) if isinstance(one, _native.Rows) else one for one, _ in seen]
-    by_rows = isinstance(corpus, _native.Rows) and corpus.cuda_device < 0 and not corpus.conversion_bytes
+    by_rows = isinstance(corpus, _native.Rows) and not corpus.conversion_bytes
     if by_rows and (function != "plan_range" or radius is not None):
         within = () if radius is None else (float(radius),)
         facts = getattr(_native, function + "_rows")(corpus, *shapes[1:], options, *rest, *within)
