@@ -280,6 +280,19 @@ def test_knn_of_device_rows(library, dtype):
     same_bits(library, vicinal.knn(there[0][:5], there[1], 7, pad=True, distance_type="f64"), wanted)
 
 
+def test_plans_look_at_rows_that_the_current_stream_makes(library):
+    """Of 2^17 equal rows, of which a list has the first k, no more are left; of Gaussian ones they are."""
+    x = rows_of("f4", 1 << 17)
+    with library.stream():
+        there = library.put(x)
+        equal = there * 0 + 1
+        plans = vicinal.plan(there, there[:2000], 10), vicinal.plan(equal, equal[:2000], 10), vicinal.plan_graph(there, 10)
+        blind = vicinal.plan(x.shape, (2000, x.shape[1]), 10, device="cuda")
+    assert all(plan.device == "cuda:0" and plan.sampled_rows > 0 and "by a look at" in plan.text for plan in plans)
+    assert plans[1].left_rows <= 20 < plans[0].left_rows and plans[1].seconds > plans[0].seconds
+    assert blind.sampled_rows == 0
+
+
 def test_graphs_and_what_is_made_of_results(library):
     x = rows_of("f4", 900)
     there = library.put(x)
@@ -292,8 +305,7 @@ def test_graphs_and_what_is_made_of_results(library):
     wanted = vicinal.knn(x, x[:9], 4)
     assert (result.to_csr() != wanted.to_csr()).nnz == 0 and vicinal.verify(x, x[:9], result).ok()
     assert np.array_equal(vicinal.merge([result]).ids, wanted.ids)
-    for plan in (vicinal.plan(there, there[:9], 4), vicinal.plan_graph(there, 4)):
-        assert plan.device == "cuda:0" and plan.sampled_rows > 0
+    assert vicinal.plan(there, there[:9], 4).device == "cuda:0" and vicinal.plan_graph(there, 4).device == "cuda:0"
     labels = np.arange(900) % 4
     some = x[:, 0] > -1
     found = vicinal.knn(there, there[:9], 4, eligible=library.put(some), labels=(library.put(labels), library.put(labels[:9])))

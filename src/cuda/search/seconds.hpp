@@ -26,9 +26,9 @@ struct H200Rates {
 
   /// To or from memory of the host that is not pinned, by the driver.
   double host_bytes_per_s = 8.2e9;
-  /// Of results in memory of the host, with its pages and what is counted and certified there: 3.6e9 to 3.8e9 on hosts of
-  /// an H200 (2026-11-28, plan_cuda.csv), less on one of two H100 (several_gpus.csv).
-  double result_bytes_per_s = 3e9;
+  /// Of results in memory of the host, with its pages and what is counted and certified there: 3.3e9 to 4.3e9 on ten hosts of
+  /// an H200 but one, 2.5e9 there (2026-11-22 to 29, plan_cuda.csv), and less on one of two H100 (several_gpus.csv).
+  double result_bytes_per_s = 3.5e9;
   /// By the feed (cuda/device/feed.hpp).
   double fed_bytes_per_s = 5.1e10;
   /// What it takes besides, of 67 MB to 1.3 GB of rows; 2026-11-27 and 28, plan_cuda.csv. Of less it was not measured.
