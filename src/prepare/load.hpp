@@ -16,14 +16,17 @@ inline const void* row_address(const Points& points, std::int64_t row) noexcept 
   return static_cast<const std::byte*>(points.data) + row * points.row_stride;
 }
 
-/// It writes row `row` in fp64, exactly. `scratch` holds cols * 8 bytes and is used only for rows that are not plain.
+/// It returns where the elements of row `row` are adjacent and native: in place or, of rows that are not plain, in
+/// `scratch`, of cols * 8 bytes.
+inline const void* elements_of_row(const Points& points, std::int64_t row, void* scratch) {
+  if (points.plain_rows()) return row_address(points, row);
+  gather_row(points, row, scratch);
+  return scratch;
+}
+
+/// It writes row `row` in fp64, exactly. scratch: as above.
 inline void load_row(const RowKernels& kernels, const Points& points, std::int64_t row, void* scratch, double* to) {
-  const void* from = row_address(points, row);
-  if (!points.plain_rows()) {
-    gather_row(points, row, scratch);
-    from = scratch;
-  }
-  kernels.convert[static_cast<int>(points.dtype)](from, points.cols, to);
+  kernels.convert[static_cast<int>(points.dtype)](elements_of_row(points, row, scratch), points.cols, to);
 }
 
 }  // namespace vicinal

@@ -59,6 +59,7 @@ VICINAL_INLINE __m256i first_floats(int n) {
 VICINAL_INLINE Vf load_floats(const float* p, int n) {
   return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first_floats(n));
 }
+VICINAL_INLINE Vf flip_bytes(Vf v) { return _mm256_xor_ps(v, _mm256_castsi256_ps(_mm256_set1_epi8(-128))); }
 VICINAL_INLINE void store_floats(float* p, int n, Vf v) {
   if (n == 8) _mm256_storeu_ps(p, v);
   else _mm256_maskstore_ps(p, first_floats(n), v);

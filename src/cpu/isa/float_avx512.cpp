@@ -67,6 +67,7 @@ VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf threshold0, Vf threshold1) {
 
 VICINAL_INLINE __mmask16 first_floats(int n) { return static_cast<__mmask16>((1u << n) - 1); }
 VICINAL_INLINE Vf load_floats(const float* p, int n) { return _mm512_maskz_loadu_ps(first_floats(n), p); }
+VICINAL_INLINE Vf flip_bytes(Vf v) { return _mm512_xor_ps(v, _mm512_castsi512_ps(_mm512_set1_epi8(-128))); }
 VICINAL_INLINE void store_floats(float* p, int n, Vf v) { _mm512_mask_storeu_ps(p, first_floats(n), v); }
 
 // Pairs, then quadruples within 128 bits, then 128-bit quarters twice.

@@ -154,18 +154,27 @@ RowFacts quantize(const QuantizeArgs& a) {
   return f;
 }
 
-double moved(const Int8QuantizeArgs& a, std::int64_t i) { return (a.row[i] - a.shift) * a.scale - a.centre[i]; }
+template <class T>
+double moved(const Int8QuantizeArgs& a, std::int64_t i) {
+  return (value(static_cast<const T*>(a.row)[i]) - a.shift) * a.scale - a.centre[i];
+}
 
+template <class T>
 double largest_moved(const Int8QuantizeArgs& a) {
   double most = 0;
-  for (std::int64_t i = 0; i < a.dims; ++i) most = std::fmax(most, std::fabs(moved(a, i)));
+  for (std::int64_t i = 0; i < a.dims; ++i) {
+    const double x = moved<T>(a, i);
+    if (!std::isfinite(x)) return std::nan("");
+    most = std::fmax(most, std::fabs(x));
+  }
   return most;
 }
 
+template <class T>
 Int8Facts quantize_int8(const Int8QuantizeArgs& a) {
   Int8Facts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
-    const double x = moved(a, i);
+    const double x = moved<T>(a, i);
     const double n = std::nearbyint(std::fmin(std::fmax(x * a.inverse, -128.0), 127.0));
     const double e = x - n * a.step;
     a.out[i] = static_cast<std::int8_t>(n);
@@ -180,10 +189,11 @@ Int8Facts quantize_int8(const Int8QuantizeArgs& a) {
 
 double nearest(double x, double low, double high) { return std::nearbyint(std::fmin(std::fmax(x, low), high)); }
 
+template <class T>
 SecondFacts second_row(const Int8QuantizeArgs& a) {
   SecondFacts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
-    const double x = moved(a, i);
+    const double x = moved<T>(a, i);
     const double n = nearest(x * a.inverse, -128, 127);
     const double quantization_error = x - n * a.step;
     const double coarse = nearest((n + 120.5) / 16, 0, 15),
@@ -200,7 +210,7 @@ SecondFacts second_row(const Int8QuantizeArgs& a) {
 SecondFacts second_query(const Int8QuantizeArgs& a) {
   SecondFacts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
-    const double x = moved(a, i);
+    const double x = moved<double>(a, i);
     const double quantization_error = x - nearest(x * a.inverse, -128, 127) * a.step;
     const double j = nearest(quantization_error * a.inverse * 256, -128, 127), p = a.step * (j / 256);
     a.out[i] = static_cast<std::int8_t>(j);
@@ -214,6 +224,17 @@ SecondFacts second_query(const Int8QuantizeArgs& a) {
 void pack(const float* from, std::int64_t stride, int count, int width, std::int64_t dims, float* to) {
   for (std::int64_t k = 0; k < dims; ++k) {
     for (int i = 0; i < width; ++i) to[k * width + i] = i < count ? from[i * stride + k] : 0.0f;
+  }
+}
+
+void pack_quads(const std::int8_t* from, int count, std::int64_t quads, std::int32_t* to) {
+  for (std::int64_t k = 0; k < quads; ++k) {
+    for (int i = 0; i < panel_rows; ++i) {
+      std::uint8_t bytes[4] = {};
+      for (int j = 0; j < 4 && i < count; ++j)
+        bytes[j] = static_cast<std::uint8_t>(from[4 * (i * quads + k) + j] + 128);
+      std::memcpy(&to[k * panel_rows + i], bytes, 4);
+    }
   }
 }
 

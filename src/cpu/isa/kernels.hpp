@@ -128,9 +128,11 @@ struct RowFacts {
 };
 using QuantizeFn = RowFacts (*)(const QuantizeArgs&);
 
-/// The same for int8: i = x' / step rounded to nearest and clamped to [-128, 127], xhat = step * i.
+/// The same for int8: i = x' / step rounded to nearest and clamped to [-128, 127], xhat = step * i. Kernels that take it
+/// are one a type of the row, so that no pass over rows is needed to widen them.
 struct Int8QuantizeArgs {
-  const double* row;
+  const void* row;  // [dims] adjacent elements of `dtype`
+  DType dtype;
   const double* centre;  // [dims]
   double shift, scale;
   double step, inverse;  // inverse is 1 / step, or about that
@@ -149,11 +151,14 @@ struct SecondFacts {
   std::int64_t sum;  // of j
 };
 using SecondInt8Fn = SecondFacts (*)(const Int8QuantizeArgs&);
-/// max |x'_i|, of the fields that say what x' is.
+/// max |x'_i|, of the fields that say what x' is; NaN where one of them is not finite.
 using LargestFn = double (*)(const Int8QuantizeArgs&);
 
 /// `lanes` rows of dims floats (row i at from + i * stride) to [dims][lanes]; rows from `count` on are zeros.
 using PackFn = void (*)(const float* from, std::int64_t stride, int count, int lanes, std::int64_t dims, float* to);
+/// `count` rows of 4 * quads codes i to a panel of their quads, of i + 128: [quads][panel_rows]; rows from `count` on are
+/// zeros.
+using PackQuadsFn = void (*)(const std::int8_t* from, int count, std::int64_t quads, std::int32_t* to);
 
 /// Differing bits of one packed query against rows as in CanonicalArgs.
 struct HammingArgs {
@@ -225,11 +230,13 @@ struct Kernels {
   ConvertFn convert[dtype_count];
   QuantizeFn quantize;
   PackFn pack;
+  PackQuadsFn pack_quads;
   HammingFn hamming;
   FiniteFn first_bad;
-  Int8QuantizeFn quantize_int8;
-  SecondInt8Fn second_row, second_query;
-  LargestFn largest;
+  Int8QuantizeFn quantize_int8[dtype_count];
+  SecondInt8Fn second_row[dtype_count];
+  SecondInt8Fn second_query;  // of f64 alone
+  LargestFn largest[dtype_count];
   ProjectFn project;
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
   InsertFn insert_nearest;
@@ -250,8 +257,8 @@ struct Kernels {
   /// it. A member that is added does not compile until it is named here.
   consteval bool complete() const {
     const auto& [called, runs, fma, lanes, products, magnitudes, largests, groups, within, sums, shifted, self, squares,
-                 totals, conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, projection,
-                 rows, boxes, insertion, least] = *this;
+                 totals, conversions, rounding, packing, packing_quads, bits, bad, rounding_int8, row2, query2,
+                 greatest, projection, rows, boxes, insertion, least] = *this;
     static_cast<void>(fma), static_cast<void>(lanes);
     bool tiles = true;
 #define METRIC(metric, ...) \
@@ -259,9 +266,12 @@ struct Kernels {
 #include "core/metric.def"
 #undef METRIC
     return tiles && all_set(called, runs, products, magnitudes, largests, groups, within, sums, shifted, self, squares,
-                            totals, conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest,
-                            projection, rows, boxes, insertion, least);
+                            totals, conversions, rounding, packing, packing_quads, bits, bad, rounding_int8, row2,
+                            query2, greatest, projection, rows, boxes, insertion, least);
   }
+  Int8Facts round_to_int8(const Int8QuantizeArgs& a) const { return quantize_int8[static_cast<int>(a.dtype)](a); }
+  SecondFacts second_of_row(const Int8QuantizeArgs& a) const { return second_row[static_cast<int>(a.dtype)](a); }
+  double largest_of(const Int8QuantizeArgs& a) const { return largest[static_cast<int>(a.dtype)](a); }
   /// The kernels with which src/prepare reads rows.
   operator RowKernels() const noexcept {  // NOLINT(google-explicit-constructor): a table is one of row kernels, too
     return {convert, first_bad, self_product, shifted_squares, total, project};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "core/canonical.hpp"
@@ -33,9 +34,10 @@ FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Tra
   return norms;
 }
 
-/// max |x'| of the row in the scratch, rounded up.
+/// max |x'| of the row in the scratch, rounded up; infinity where one of them leaves fp64.
 float size_of(const Kernels& kernels, const Transform& transform, const Affine& map, PrepareScratch& scratch) {
-  return up32(kernels.largest(int8_args(transform, map, 1, scratch, nullptr)));
+  const double largest = kernels.largest_of(int8_args(transform, map, 1, scratch, nullptr));
+  return std::isnan(largest) ? std::numeric_limits<float>::infinity() : up32(largest);
 }
 
 /// It returns |x'| of the row in the scratch, by which projected rows are sorted: their elements are all of about one size.
@@ -132,6 +134,8 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
 
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
+  // A filter of bytes needs of a row here but that it is finite, and its largest element: one reading tells both.
+  const bool direct = in_codes(precision) && !norms && reads_elements(*transform);
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
     const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
@@ -139,6 +143,12 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
       const int rows = static_cast<int>(std::min<std::int64_t>(panel_rows, end - at));
       for (int r = 0; r < rows; ++r) {
         SelfProduct product;
+        if (direct) {
+          const void* const elements = elements_of_row(corpus, first + at + r, scratch.gathered.data());
+          sizes[at + r] = up32(kernels.largest_of(int8_args_of_elements(
+              *transform, affine(spec.metric, product, transform->scale), elements, corpus.dtype, 1, nullptr)));
+          if (std::isfinite(sizes[at + r])) continue;
+        }
         if (!load_checked(kernels, spec, corpus, first + at + r, scratch, product)) {
           unfit = true;
           return;
@@ -291,7 +301,7 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
     }
     if (projects) projector->flush();
     for (std::int64_t i = 0; i < part.used && projects; ++i)
-      sizes[static_cast<std::size_t>(part.begin + i)] = up32(kernels.largest(
+      sizes[static_cast<std::size_t>(part.begin + i)] = up32(kernels.largest_of(
           int8_args_of(projected + i * columns, scratch.centre_of_zeros(columns), columns, 1, nullptr)));
     thread_pool.poll(0);
     if (model == nullptr || int8 != nullptr) return;

@@ -74,6 +74,8 @@ struct PrepareScratch {
   /// [count] zeros.
   const double* centre_of_zeros(std::int64_t count);
   static std::int64_t bytes(std::int64_t dims) noexcept;
+  /// A panel of rows as bytes, in the memory of one of floats, of which a row has no fewer bytes.
+  std::int8_t* codes() noexcept { return reinterpret_cast<std::int8_t*>(floats.data()); }
   Buffer<double> row, gathered, rotated, projected, zeros;
   Buffer<float> floats;
   Buffer<std::int8_t> narrow;  // filled up to quads with zeros
@@ -92,6 +94,13 @@ template <class T>
 void grow(Buffer<T>& buffer, std::int64_t count) {
   if (buffer.size() < count) buffer = Buffer<T>(count);
 }
+/// Whether the int8 kernels read elements as they lie in memory: nothing mixes the columns of a row.
+inline bool reads_elements(const Transform& transform) noexcept {
+  return !transform.rotation.present() && !transform.projection.present();
+}
+/// Describes a row to the int8 kernels whose elements lie there; reads_elements must hold.
+Int8QuantizeArgs int8_args_of_elements(const Transform& transform, const Affine& map, const void* row, DType dtype,
+                                       float step, void* out) noexcept;
 /// The row in the scratch as the int8 kernels read it; of a rotated transform it is rotated here.
 Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float step, PrepareScratch& scratch,
                            void* out);

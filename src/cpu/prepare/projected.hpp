@@ -39,6 +39,7 @@ class RowProjector {
 inline Int8QuantizeArgs int8_args_of(const double* row, const double* zeros, std::int64_t columns, double step,
                                      void* out) {
   return {.row = row,
+          .dtype = DType::f64,
           .centre = zeros,
           .shift = 0,
           .scale = 1,

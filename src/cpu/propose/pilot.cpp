@@ -140,12 +140,12 @@ class Pilot {
     };
     /// With the step for elements up to `size`.
     const auto quantization_error = [&](std::int64_t i, double size) {
-      return size > 0 ? std::sqrt(kernels_.quantize_int8(args(i, size / 127)).facts.ee) : 0;
+      return size > 0 ? std::sqrt(kernels_.round_to_int8(args(i, size / 127)).facts.ee) : 0;
     };
     const std::int64_t few = std::min(pilots, count());
     double largest = 0;
     for (std::int64_t i = 0; i < std::min(block_queries, count()); ++i) {
-      const double size = kernels_.largest(args(i, 1));
+      const double size = kernels_.largest_of(args(i, 1));
       largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
       if (i < few) result.row += quantization_error(i, size) / static_cast<double>(few);
     }

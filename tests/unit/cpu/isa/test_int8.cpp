@@ -385,6 +385,7 @@ class Int8RowTest : public ::testing::TestWithParam<const Kernels*> {
   static Int8QuantizeArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step,
                                 std::int64_t dims, std::int8_t* out) {
     return {.row = row.data(),
+            .dtype = DType::f64,
             .centre = centre.data(),
             .shift = 0.125,
             .scale = 0.5,
@@ -407,9 +408,9 @@ TEST_P(Int8RowTest, RowsAreThoseOfThePlainTableAndQuantizationErrorsAreTrue) {
       if (step == 0.5)
         for (double& x : row) x = 0.25 * std::floor(4 * x);  // halves of a step: to even
       Int8QuantizeArgs args = moved(row, centre, step, dims, bytes.data());
-      const Int8Facts facts = kernels().quantize_int8(args);
+      const Int8Facts facts = kernels().round_to_int8(args);
       args.out = expected.data();
-      const Int8Facts plain = float_plain.quantize_int8(args);
+      const Int8Facts plain = float_plain.round_to_int8(args);
       long double xx = 0, nn = 0, ee = 0, largest = 0;
       std::int64_t sum = 0;
       for (std::int64_t i = 0; i < dims; ++i) {
@@ -422,12 +423,92 @@ TEST_P(Int8RowTest, RowsAreThoseOfThePlainTableAndQuantizationErrorsAreTrue) {
       }
       EXPECT_EQ(facts.sum, sum);
       EXPECT_EQ(plain.sum, sum);
-      EXPECT_EQ(kernels().largest(args), static_cast<double>(largest));
+      EXPECT_EQ(kernels().largest_of(args), static_cast<double>(largest));
       for (const RowFacts& f : {facts.facts, plain.facts}) {
         EXPECT_NEAR(f.xx, static_cast<double>(xx), 1e-12 * static_cast<double>(xx));
         EXPECT_NEAR(f.nn, static_cast<double>(nn), 1e-12 * static_cast<double>(nn));
         EXPECT_NEAR(f.ee, static_cast<double>(ee), 1e-12 * static_cast<double>(ee) + 1e-28);
       }
+    }
+}
+
+TEST_P(Int8RowTest, ElementsOfEveryTypeAreTakenAsTheNumbersThatTheyAre) {
+  std::mt19937_64 random(9);
+  std::normal_distribution<double> normal;
+  for (int type = 0; type < dtype_count; ++type)
+    for (std::int64_t dims = 1; dims <= 70; dims += dims < 34 ? 1 : 9) {
+      const auto dtype = static_cast<DType>(type);
+      const auto size = static_cast<std::int64_t>(dtype_size(dtype));
+      Guarded<std::byte> elements(dims * size);
+      Guarded<double> numbers(dims), centre(dims);
+      do {  // until no half is an infinity or no number
+        for (std::int64_t i = 0; i < dims * size; ++i) elements[i] = static_cast<std::byte>(random());
+        for (std::int64_t i = 0; i < dims && size >= 4; ++i) {
+          const double x = normal(random);
+          const auto narrow = static_cast<float>(x);
+          std::memcpy(elements.data() + i * size, size == 8 ? static_cast<const void*>(&x) : &narrow,
+                      static_cast<std::size_t>(size));
+        }
+        for (std::int64_t i = 0; i < dims && size == 2; ++i) elements[2 * i + 1] &= std::byte{0xbf};
+        kernels().convert[type](elements.data(), dims, numbers.data());
+      } while (kernels().first_bad(numbers.data(), dims) >= 0);
+      for (double& x : centre) x = normal(random);
+      Guarded<std::int8_t> codes(dims), expected(dims);
+      const Int8QuantizeArgs wide = moved(numbers, centre, 0.3, dims, expected.data());
+      Int8QuantizeArgs args = wide;
+      args.row = elements.data(), args.dtype = dtype, args.out = codes.data();
+      const Int8Facts facts = kernels().round_to_int8(args), want = kernels().round_to_int8(wide);
+      EXPECT_EQ(std::memcmp(codes.data(), expected.data(), static_cast<std::size_t>(dims)), 0) << type << ' ' << dims;
+      EXPECT_EQ(facts.facts.xx, want.facts.xx);
+      EXPECT_EQ(facts.facts.nn, want.facts.nn);
+      EXPECT_EQ(facts.facts.ee, want.facts.ee);
+      EXPECT_EQ(facts.sum, want.sum);
+      const SecondFacts second = kernels().second_of_row(args), want_second = kernels().second_of_row(wide);
+      EXPECT_EQ(std::memcmp(codes.data(), expected.data(), static_cast<std::size_t>(dims)), 0) << type << ' ' << dims;
+      EXPECT_EQ(second.coarse, want_second.coarse);
+      EXPECT_EQ(second.fine, want_second.fine);
+      EXPECT_EQ(kernels().largest_of(args), kernels().largest_of(wide));
+    }
+}
+
+TEST_P(Int8RowTest, TheLargestIsNoNumberWhereAnElementIsNotFinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (std::int64_t dims = 1; dims <= 40; ++dims)
+    for (std::int64_t at = 0; at < dims; ++at)
+      for (const double bad : {std::nan(""), infinity, -infinity}) {
+        Guarded<double> row(dims), centre(dims);
+        Guarded<float> narrow(dims);
+        for (double& x : row) x = 1e300;
+        for (float& x : narrow) x = -3e38F;
+        for (double& x : centre) x = 1;
+        row[at] = bad;
+        narrow[at] = static_cast<float>(bad);
+        Int8QuantizeArgs args = moved(row, centre, 1, dims, nullptr);
+        EXPECT_TRUE(std::isnan(kernels().largest_of(args))) << bad << " at " << at << " of " << dims;
+        args.row = narrow.data(), args.dtype = DType::f32;
+        EXPECT_TRUE(std::isnan(kernels().largest_of(args))) << bad << " at " << at << " of " << dims;
+        narrow[at] = 0;
+        EXPECT_EQ(kernels().largest_of(args), dims == 1 ? 1.0625 : (3e38F + 0.125) * 0.5 + 1) << dims;
+      }
+}
+
+TEST_P(Int8RowTest, QuadsLieSideBySideRaisedBy128AndZerosAfterThem) {
+  std::mt19937_64 random(10);
+  for (std::int64_t quads = 1; quads <= 40; ++quads)
+    for (const int count : {1, 2, 7, 8, 9, 15, 16, 17, 31, panel_rows}) {
+      Guarded<std::int8_t> codes(count * quads * 4);
+      Guarded<std::int32_t> panel(quads * panel_rows);
+      for (std::int8_t& x : codes) x = static_cast<std::int8_t>(random());
+      for (std::int32_t& x : panel) x = -1;
+      kernels().pack_quads(codes.data(), count, quads, panel.data());
+      for (std::int64_t k = 0; k < quads; ++k)
+        for (int i = 0; i < panel_rows; ++i) {
+          std::uint8_t four[4];
+          std::memcpy(four, &panel[k * panel_rows + i], 4);
+          for (int j = 0; j < 4; ++j)
+            ASSERT_EQ(four[j], i < count ? codes[(i * quads + k) * 4 + j] + 128 : 0)
+                << kernels().name << ' ' << quads << " quads, row " << i << " of " << count;
+        }
     }
 }
 
@@ -441,12 +522,12 @@ TEST_P(Int8RowTest, SecondBytesAreThoseOfThePlainTableAndQuantizationErrorsAreTr
       for (double& x : row) x = normal(random);
       for (double& x : centre) x = 0.1 * normal(random);
       Int8QuantizeArgs args = moved(row, centre, step, dims, first.data());
-      float_plain.quantize_int8(args);
+      float_plain.round_to_int8(args);
       for (const bool query : {false, true}) {
         args.out = second.data();
-        const SecondFacts facts = query ? kernels().second_query(args) : kernels().second_row(args);
+        const SecondFacts facts = query ? kernels().second_query(args) : kernels().second_of_row(args);
         args.out = expected.data();
-        const SecondFacts plain = query ? float_plain.second_query(args) : float_plain.second_row(args);
+        const SecondFacts plain = query ? float_plain.second_query(args) : float_plain.second_of_row(args);
         long double coarse = 0, fine = 0;
         std::int64_t sum = 0;
         for (std::int64_t i = 0; i < dims; ++i) {
