@@ -193,7 +193,8 @@ struct Proposal {
   std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
   // So many bytes stay between calls where no corpus is prepared; what a call takes beyond them is mapped for it.
   std::int64_t kept_bytes = INT64_MAX;
-  // Rows of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once.
+  // Rows of a chunk that is fetched while the one before is searched, or that stays in caches until it has been; 0: a
+  // corpus that fits is fetched at once.
   std::int64_t arriving_rows = 0;
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
   Techniques techniques;             // second_level: if int8 comes first and tiles serve one side

@@ -86,8 +86,8 @@ class Fitter {
     return false;
   }
 
-  /// All queries at a time, and rows in chunks that arrive while others are searched: where the corpus is read once,
-  /// that is sooner than at once.
+  /// All queries at a time, and rows in chunks that arrive while others are searched, or stay in caches until they have
+  /// been: where the corpus is read once, that is sooner than at once.
   bool arrive(std::int64_t queries, int threads) {
     const std::int64_t rows = rounded_up(proposal_.arriving_rows, tile_);
     return rows > 0 && rows < rows_ && shape(queries, rows, threads, false) &&

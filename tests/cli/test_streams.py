@@ -114,8 +114,8 @@ def test_a_signal_while_writing_leaves_no_temporary(tmp_path):
 
 @pytest.mark.parametrize("number", STATUS)
 def test_a_reader_that_takes_its_time_keeps_no_folder(number, tmp_path):
-    """What is sent has no name any more."""
-    np.save(tmp_path / "x.npy", np.random.default_rng(3).random((20000, 8)))
+    """What is sent has no name any more. It is so much that the signal comes before the end of it."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(3).random((400000, 8)))
     folder = tmp_path / "temporary"
     folder.mkdir()
     words = [COMMAND, "convert", tmp_path / "x.npy", "-"]

@@ -25,7 +25,7 @@ Table table_of(std::int64_t count, std::int64_t d, const Element& element) {
   return {DType::f32, count, d, values};
 }
 
-struct Data {
+struct Misleading {
   const char* name;
   double (*row)(Rng& rng, std::int64_t i, std::int64_t j);
   double (*query)(Rng& rng, std::int64_t i, std::int64_t j);
@@ -36,7 +36,7 @@ double moved(Rng& rng, std::int64_t j, double by) { return j == 0 ? 127 : rng.be
 double gauss(Rng& rng, std::int64_t /*i*/, std::int64_t /*j*/) { return rng.gauss(); }
 double one(Rng& /*rng*/, std::int64_t /*i*/, std::int64_t /*j*/) { return 1; }
 
-const Data all_data[] = {
+const Misleading all_misleading[] = {
     {"gauss", gauss, gauss},
     {"all products too low", [](Rng& rng, std::int64_t, std::int64_t j) { return moved(rng, j, 0.49); }, one},
     {"all products too high", [](Rng& rng, std::int64_t, std::int64_t j) { return moved(rng, j, -0.49); }, one},
@@ -61,7 +61,7 @@ const Data all_data[] = {
 
 TEST(Estimates, ThatMisleadChangeNoBit) {
   Rng rng(seed_or(71)), share(72);
-  for (const Data& data : all_data)
+  for (const Misleading& data : all_misleading)
     for (const std::int64_t d : {40, 150})
       for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product}) {
         if (!in_share(share, 0.4)) continue;
