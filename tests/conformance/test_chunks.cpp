@@ -34,7 +34,7 @@ Plan plan_of(const Table& corpus, const Table& queries, const KnnOptions& option
 
 TEST(Chunks, OfOneCallHaveTheBitsOfAllRowsAtOnce) {
   Rng rng(seed_or(81)), share(83);
-  const Table corpus = rows_with_ties(rng, 3 * 4096 + 77, wide);
+  const Table corpus = rows_with_ties(rng, 4 * 4096 + 777, wide);
   for (const std::int64_t asked : {1, 3, 20, 130})
     for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product, Metric::l1, Metric::linf})
       for (const std::int64_t k : {1, 10, 60}) {

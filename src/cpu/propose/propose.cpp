@@ -37,8 +37,10 @@ constexpr double lone_seconds = 1e-4;  // searches this short are one thread's: 
 // A core's share of a chunk: packed and filtered by it, or checked and ranked. Emerald Rapids (2 MiB a core), 400,000 x 128,
 // 20 queries and one, 2026-11: 4 to 16 MiB take .65 to .8 of the time of all rows at once, .25 to 2 MiB .7 to .85.
 constexpr std::int64_t packed_chunk_bytes = std::int64_t{4} << 20, read_chunk_bytes = std::int64_t{1} << 19;
+// Less is read twice by a core as soon as threads have met at the end of each chunk (13 MB on each of 16 cores: 1.1).
+constexpr std::int64_t least_read_bytes = std::int64_t{1} << 25;
 constexpr std::int64_t least_chunk_neighbors = 64;  // rows of a chunk for each that is looked for, as it ranks so many
-constexpr std::int64_t most_chunk_queries = 512;    // more take so long that preparing counts for little
+constexpr std::int64_t most_chunk_queries = 256;    // more take so long that preparing counts for little
 
 constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;  // packed rows of one of two blocks that meet
 constexpr std::int64_t most_symmetric_tiles = 8;
@@ -167,14 +169,16 @@ bool takes_bit_counts(const ProblemShape& problem, const Execution& run, Proof p
 /// takes longer, and new memory is cleared first. packed: as floats; else read twice. 0: chunks gain nothing. Bytes, which
 /// guess thresholds from the share of all rows that they have met, are not cut.
 std::int64_t cached_rows(const ProblemShape& problem, bool packed, int threads) {
-  const bool integers = problem.corpus.dtype == DType::u8 || problem.corpus.dtype == DType::i8;
+  const Shape& corpus = problem.corpus;
+  const bool integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
   if (problem.prepared || problem.symmetric || (!packed && integers) || problem.queries.rows > most_chunk_queries)
     return 0;
+  const auto element = packed ? std::int64_t{4} : static_cast<std::int64_t>(dtype_size(corpus.dtype));
+  const std::int64_t row = std::max<std::int64_t>(corpus.cols * element, 1);
+  if (!packed && corpus.rows / threads * row < least_read_bytes) return 0;
   const std::int64_t bytes = packed ? packed_chunk_bytes * (threads + 1) : read_chunk_bytes * threads;
-  const auto element = packed ? std::int64_t{4} : static_cast<std::int64_t>(dtype_size(problem.corpus.dtype));
-  const std::int64_t rows =
-      std::max(bytes / std::max<std::int64_t>(problem.corpus.cols * element, 1), least_chunk_neighbors * problem.k);
-  return 2 * rows <= problem.corpus.rows ? rows : 0;
+  const std::int64_t rows = std::max(bytes / row, least_chunk_neighbors * problem.k);
+  return 2 * rows <= corpus.rows ? rows : 0;
 }
 
 /// Blocks are large, so that a block's queries are fetched seldom.
