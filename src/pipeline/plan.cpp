@@ -90,7 +90,7 @@ class Fitter {
   /// been: where the corpus is read once, that is sooner than at once.
   bool arrive(std::int64_t queries, int threads) {
     const std::int64_t rows = rounded_up(proposal_.arriving_rows, tile_);
-    return rows > 0 && rows < rows_ && shape(queries, rows, threads, false) &&
+    return rows > 0 && rows < rows_ && rows <= largest_chunk && shape(queries, rows, threads, false) &&
            plan_.peak_bytes <= proposal_.ready_bytes;
   }
 

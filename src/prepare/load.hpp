@@ -12,6 +12,9 @@ namespace vicinal {
 /// It writes row `row` as adjacent native elements to `to` (cols * dtype_size bytes).
 void gather_row(const Points& points, std::int64_t row, void* to);
 
+/// Elements are whole numbers of a byte, and so finite.
+inline bool holds_bytes(DType dtype) noexcept { return dtype == DType::u8 || dtype == DType::i8; }
+
 inline const void* row_address(const Points& points, std::int64_t row) noexcept {
   return static_cast<const std::byte*>(points.data) + row * points.row_stride;
 }

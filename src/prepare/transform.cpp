@@ -100,7 +100,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
       high[j] = std::max(high[j], row[j]);
     }
   }
-  const bool integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
+  const bool integers = holds_bytes(dtype) && !unit;
   // Integers that fit a byte have one centre for all columns, so that they stay integers that fit.
   double lowest = *std::min_element(low.data(), low.data() + dims),
          highest = *std::max_element(high.data(), high.data() + dims);

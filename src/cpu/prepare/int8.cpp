@@ -77,7 +77,7 @@ class RowPacker {
       : args_(args), spec_(args.spec), model_(*args.model), transform_(*args.transform), sizes_(sizes), out_(out),
         quads_(quads_of(model_.columns)), stride_(SecondCode::stride(model_.columns)),
         second_(!out.second.tiles.empty()), direct_(reads_elements(transform_)),
-        integers_(spec_.corpus.dtype == DType::u8 || spec_.corpus.dtype == DType::i8),
+        integers_(holds_bytes(spec_.corpus.dtype)),
         may_be_integral_(transform_.integral_step > 0 && model_.dims <= most_integral_dims),
         integral_(may_be_integral_) {}
 
@@ -131,12 +131,11 @@ float RowPacker::project_tile(std::int64_t begin, std::int64_t end, PrepareScrat
                   scratch.row.data());
   }
   projector.flush();
-  double size = 0;
+  float size = 0;
   for (std::int64_t i = 0; i < end - begin; ++i)
-    size =
-        std::max(size, args_.kernels.largest_of(int8_args_of(scratch.projected.data() + i * columns,
-                                                             scratch.centre_of_zeros(columns), columns, 1, nullptr)));
-  return up32(size);
+    size = std::max(size, size_of(args_.kernels, int8_args_of(scratch.projected.data() + i * columns,
+                                                              scratch.centre_of_zeros(columns), columns, 1, nullptr)));
+  return size;
 }
 
 /// It describes the row at a position of the order to the int8 kernels; a projected tile is in the scratch.

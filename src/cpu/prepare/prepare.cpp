@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "core/canonical.hpp"
@@ -32,12 +31,6 @@ FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Tra
   const FilterNorms norms = filter_norms(model, quantization_errors(facts));
   term = row_term(model, quantization_errors(facts), norms);
   return norms;
-}
-
-/// max |x'| of the row in the scratch, rounded up; infinity where one of them leaves fp64.
-float size_of(const Kernels& kernels, const Transform& transform, const Affine& map, PrepareScratch& scratch) {
-  const double largest = kernels.largest_of(int8_args(transform, map, 1, scratch, nullptr));
-  return std::isnan(largest) ? std::numeric_limits<float>::infinity() : up32(largest);
 }
 
 /// It returns |x'| of the row in the scratch, by which projected rows are sorted: their elements are all of about one size.
@@ -69,9 +62,8 @@ std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept {
 
 bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& points, std::int64_t row,
                   PrepareScratch& scratch, SelfProduct& product) {
-  const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8;
   load_row(kernels, points, row, scratch.gathered.data(), scratch.row.data());
-  if (!integers && kernels.first_bad(scratch.row.data(), points.cols) >= 0) return false;
+  if (!holds_bytes(points.dtype) && kernels.first_bad(scratch.row.data(), points.cols) >= 0) return false;
   if (needs_norms(spec.metric)) product = self_product(kernels, scratch.row.data(), points.cols, spec, points.dtype);
   return product.fit;
 }
@@ -116,7 +108,7 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
   const Transform* const transform = args.transform;
   const Points& corpus = spec.corpus;
   const std::int64_t dims = corpus.cols;
-  const bool norms = needs_norms(spec.metric), integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
+  const bool norms = needs_norms(spec.metric);
   out.first = first;
   out.count = count;
   out.precision = precision;
@@ -130,7 +122,7 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
   if (in_floats(precision)) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
-  if (!has_filter(precision) && !norms && integers) return;  // nothing to check and nothing to make
+  if (!has_filter(precision) && !norms && holds_bytes(corpus.dtype)) return;  // nothing to check and nothing to make
 
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
@@ -145,8 +137,9 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
         SelfProduct product;
         if (direct) {
           const void* const elements = elements_of_row(corpus, first + at + r, scratch.gathered.data());
-          sizes[at + r] = up32(kernels.largest_of(int8_args_of_elements(
-              *transform, affine(spec.metric, product, transform->scale), elements, corpus.dtype, 1, nullptr)));
+          sizes[at + r] =
+              size_of(kernels, int8_args_of_elements(*transform, affine(spec.metric, product, transform->scale),
+                                                     elements, corpus.dtype, 1, nullptr));
           if (std::isfinite(sizes[at + r])) continue;
         }
         if (!load_checked(kernels, spec, corpus, first + at + r, scratch, product)) {
@@ -161,8 +154,9 @@ void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, 
         const Affine map = affine(spec.metric, product, transform->scale);
         const double* row = scratch.row.data();
         if (in_codes(precision)) {
-          sizes[at + r] = transform->projection.present() ? length_of(kernels, *transform, map, scratch)
-                                                          : size_of(kernels, *transform, map, scratch);
+          sizes[at + r] = transform->projection.present()
+                              ? length_of(kernels, *transform, map, scratch)
+                              : size_of(kernels, int8_args(*transform, map, 1, scratch, nullptr));
           continue;
         }
         float& term = out.terms[at + r];
@@ -289,7 +283,8 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
         continue;
       }
       if (int8 != nullptr) {
-        sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *transform, map, scratch);
+        sizes[static_cast<std::size_t>(part.begin + i)] =
+            size_of(kernels, int8_args(*transform, map, 1, scratch, nullptr));
         continue;
       }
       float* floats = scratch.floats.data() + i * dims;
@@ -301,8 +296,8 @@ void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadP
     }
     if (projects) projector->flush();
     for (std::int64_t i = 0; i < part.used && projects; ++i)
-      sizes[static_cast<std::size_t>(part.begin + i)] = up32(kernels.largest_of(
-          int8_args_of(projected + i * columns, scratch.centre_of_zeros(columns), columns, 1, nullptr)));
+      sizes[static_cast<std::size_t>(part.begin + i)] = size_of(
+          kernels, int8_args_of(projected + i * columns, scratch.centre_of_zeros(columns), columns, 1, nullptr));
     thread_pool.poll(0);
     if (model == nullptr || int8 != nullptr) return;
     kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,

@@ -74,7 +74,8 @@ struct PrepareScratch {
   /// [count] zeros.
   const double* centre_of_zeros(std::int64_t count);
   static std::int64_t bytes(std::int64_t dims) noexcept;
-  /// A panel of rows as bytes, in the memory of one of floats, of which a row has no fewer bytes.
+  /// A panel of rows as bytes, 4 * quads of at most dims columns each. It is the memory of `floats`, whose rows have as many
+  /// bytes or more, when nothing is rounded to floats.
   std::int8_t* codes() noexcept { return reinterpret_cast<std::int8_t*>(floats.data()); }
   Buffer<double> row, gathered, rotated, projected, zeros;
   Buffer<float> floats;

@@ -1,5 +1,9 @@
 // Rows projected to fewer columns (core/projection.hpp) before they are rounded to bytes, four at a time.
 #pragma once
+#include <cmath>
+#include <limits>
+
+#include "core/bound.hpp"
 #include "core/buffer.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "prepare/transform.hpp"
@@ -47,6 +51,12 @@ inline Int8QuantizeArgs int8_args_of(const double* row, const double* zeros, std
           .inverse = 1 / step,
           .dims = columns,
           .out = static_cast<std::int8_t*>(out)};
+}
+
+/// max |x'| of a row, rounded up; infinity where one of them is not finite.
+inline float size_of(const Kernels& kernels, const Int8QuantizeArgs& row) {
+  const double largest = kernels.largest_of(row);
+  return std::isnan(largest) ? std::numeric_limits<float>::infinity() : up32(largest);
 }
 
 }  // namespace vicinal::cpu

@@ -145,7 +145,7 @@ class Pilot {
     const std::int64_t few = std::min(pilots, count());
     double largest = 0;
     for (std::int64_t i = 0; i < std::min(block_queries, count()); ++i) {
-      const double size = kernels_.largest_of(args(i, 1));
+      const auto size = static_cast<double>(size_of(kernels_, args(i, 1)));
       largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
       if (i < few) result.row += quantization_error(i, size) / static_cast<double>(few);
     }

@@ -14,6 +14,7 @@
 #include "cpu/prepare/precision.hpp"
 #include "cpu/propose/costs.hpp"
 #include "cpu/propose/pilot.hpp"
+#include "prepare/load.hpp"
 #include "prepare/project.hpp"
 
 namespace vicinal::cpu {
@@ -166,12 +167,14 @@ bool takes_bit_counts(const ProblemShape& problem, const Execution& run, Proof p
 }
 
 /// The rows of a chunk that one call prepares and searches while caches hold it: written to memory and read again it
-/// takes longer, and new memory is cleared first. packed: as floats; else read twice. 0: chunks gain nothing. Bytes, which
-/// guess thresholds from the share of all rows that they have met, are not cut.
+/// takes longer, and new memory is cleared first. packed: as floats; else read twice. 0: all rows at once. Bytes, which
+/// guess thresholds from the share of all rows that they have met, are not cut; nor are rows of a product, which may leave
+/// f64 before a later row is seen to be no number, and that is to be said first.
 std::int64_t cached_rows(const ProblemShape& problem, bool packed, int threads) {
   const Shape& corpus = problem.corpus;
-  const bool integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
-  if (problem.prepared || problem.symmetric || (!packed && integers) || problem.queries.rows > most_chunk_queries)
+  const bool may_fail = sum_of(problem.metric) == Sum::products && !needs_norms(problem.metric);
+  if (problem.prepared || problem.symmetric || may_fail || (!packed && holds_bytes(corpus.dtype)) ||
+      problem.queries.rows > most_chunk_queries)
     return 0;
   const auto element = packed ? std::int64_t{4} : static_cast<std::int64_t>(dtype_size(corpus.dtype));
   const std::int64_t row = std::max<std::int64_t>(corpus.cols * element, 1);
