@@ -35,16 +35,16 @@ Plan plan_of(const Table& corpus, const Table& queries, const KnnOptions& option
 TEST(Chunks, OfOneCallHaveTheBitsOfAllRowsAtOnce) {
   Rng rng(seed_or(81)), share(83);
   const Table corpus = rows_with_ties(rng, 4 * 4096 + 777, wide);
-  for (const std::int64_t asked : {1, 3, 20, 130})
+  for (const std::int64_t asked : {1, 3, 20})
     for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product, Metric::l1, Metric::linf})
       for (const std::int64_t k : {1, 10, 60}) {
-        if (!in_share(share, 0.25)) continue;
+        if (!in_share(share, sanitized ? 0.05 : 0.15)) continue;
         Table queries = gaussian(rng, DType::f32, asked, wide);
         std::copy_n(corpus.bytes.begin(), wide * 4, queries.bytes.begin());
         KnnOptions options{.k = k, .metric = metric};
         options.run.threads = 1;
         options.run.instruction_set = rng.pick(instruction_sets());
-        if (asked > 20 && options.run.instruction_set == "plain") continue;  // it takes seconds
+        if (asked > 3 && options.run.instruction_set == "plain") continue;  // it takes seconds
         options.run.filter = rng.pick(std::vector<std::string>{"auto", "auto", "f32", "canonical"});
         KnnOptions every_pair = options;
         every_pair.run.filter = every_pair.run.instruction_set = "auto";
@@ -67,7 +67,7 @@ TEST(Chunks, RefuseTheSameRows) {
   const Table queries = gaussian(rng, DType::f32, 5, wide);
   corpus.set(corpus.n - 1, 3, std::numeric_limits<double>::quiet_NaN());
   corpus.set(corpus.n - 40, 7, std::numeric_limits<double>::infinity());
-  for (const char* filter : {"auto", "f32", "canonical", "int8"})
+  for (const char* filter : {"f32", "canonical"})
     for (const std::int64_t asked : {1, 5}) {
       KnnOptions options{.k = 3};
       options.run.filter = filter;
@@ -83,7 +83,7 @@ TEST(Chunks, SayFirstThatAnElementIsNoNumber) {
         queries = gaussian(rng, DType::f64, 2, wide, 0, 1e307);
   corpus.set(corpus.n - 1, wide - 1, std::numeric_limits<double>::quiet_NaN());
   for (const Metric metric : {Metric::inner_product, Metric::euclidean, Metric::cosine, Metric::correlation})
-    for (const char* filter : {"auto", "f32", "canonical"}) {
+    for (const char* filter : {"f32", "canonical"}) {
       KnnOptions options{.k = 3, .metric = metric};
       options.run.filter = filter;
       options.run.threads = 1;
