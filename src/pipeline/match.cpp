@@ -19,6 +19,7 @@
 #include "pipeline/match.hpp"
 #include "pipeline/match_output.hpp"
 #include "prepare/check.hpp"
+#include "prepare/load.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -35,8 +36,6 @@ void check_rule(const MatchOptions& options) {
   if (options.memory.host < 0) refuse_match(cat("memory must be >= 0 bytes, got ", options.memory.host));
 }
 
-bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
-
 /// What is searched for the distance of two images: the metric whose values order as it does, what they are to the
 /// rule, and the type that distances are rounded to.
 MatchKind kind_of(const MatchDistance& distance, const Points& a, const Points& b) {
@@ -46,7 +45,7 @@ MatchKind kind_of(const MatchDistance& distance, const Points& a, const Points& 
   if (distance.angle && a.dtype == DType::u8 && b.dtype == DType::u8)
     return {Metric::inner_product, MatchKey::product, type(Metric::cosine)};
   if (distance.angle) return {Metric::cosine, MatchKey::cosine, type(Metric::cosine)};
-  if (distance.metric == Metric::euclidean && integral(a.dtype) && integral(b.dtype))
+  if (distance.metric == Metric::euclidean && holds_bytes(a.dtype) && holds_bytes(b.dtype))
     return {Metric::sqeuclidean, MatchKey::square, type(Metric::euclidean)};
   return {distance.metric, MatchKey::distance, type(distance.metric)};
 }

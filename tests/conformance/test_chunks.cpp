@@ -63,7 +63,7 @@ TEST(Chunks, OfOneCallHaveTheBitsOfAllRowsAtOnce) {
 
 TEST(Chunks, RefuseTheSameRows) {
   Rng rng(seed_or(82));
-  Table corpus = gaussian(rng, DType::f32, 3 * 4096, wide);
+  Table corpus = gaussian(rng, DType::f32, 4 * 4096 + 777, wide);
   const Table queries = gaussian(rng, DType::f32, 5, wide);
   corpus.set(corpus.n - 1, 3, std::numeric_limits<double>::quiet_NaN());
   corpus.set(corpus.n - 40, 7, std::numeric_limits<double>::infinity());
@@ -71,6 +71,8 @@ TEST(Chunks, RefuseTheSameRows) {
     for (const std::int64_t asked : {1, 5}) {
       KnnOptions options{.k = 3};
       options.run.filter = filter;
+      options.run.threads = 1;
+      EXPECT_LT(plan_of(corpus, queries, options).corpus_chunk, corpus.n / 2 + 256) << filter;
       const auto refused = refusal([&] { vicinal::knn(corpus.points(), queries.points().slice(0, asked), options); });
       EXPECT_EQ(refused.code, ErrorCode::invalid_value) << filter;
       EXPECT_NE(refused.message.find("row " + std::to_string(corpus.n - 40)), std::string::npos) << refused.message;
@@ -109,9 +111,13 @@ TEST(Chunks, AreForOneCallOfFewQueries) {
   EXPECT_LT(chunk(1, 10, "canonical", 2, many).corpus_chunk, few.corpus_chunk);
   EXPECT_GT(chunk(20, 10, "f32", 16, many).corpus_chunk, 3 * few.corpus_chunk);
   EXPECT_GE(chunk(20, 4000, "f32", 2, many).corpus_chunk, 4000 * 32);
-  EXPECT_GE(chunk(20, 10, "int8", 2, many).corpus_chunk, many);   // it guesses thresholds from the share of all rows
-  EXPECT_GE(chunk(2000, 10, "f32", 2, many).corpus_chunk, many);  // preparing counts for little
-  constexpr std::int64_t most = std::int64_t{1} << 30;            // slots hold 32-bit row numbers
+  EXPECT_GE(chunk(20, 10, "int8", 2, many).corpus_chunk, many);  // it guesses thresholds from the share of all rows
+  EXPECT_LT(chunk(256, 10, "f32", 2, many).corpus_chunk, many);
+  EXPECT_GE(chunk(257, 10, "f32", 2, many).corpus_chunk, many);  // preparing counts for little
+  constexpr std::int64_t read = (std::int64_t{1} << 25) / 512;   // rows of a core that are read twice
+  EXPECT_LT(chunk(1, 10, "canonical", 2, 2 * read).corpus_chunk, 2 * read);
+  EXPECT_GE(chunk(1, 10, "canonical", 2, 2 * read - 1).corpus_chunk, 2 * read - 1);
+  constexpr std::int64_t most = std::int64_t{1} << 30;  // slots hold 32-bit row numbers
   for (const char* filter : {"f32", "canonical"}) {
     KnnOptions options{.k = 1 << 25};
     options.run.filter = filter;
@@ -120,7 +126,10 @@ TEST(Chunks, AreForOneCallOfFewQueries) {
     for (const std::int64_t n : {most, 2 * most, 8 * most})
       EXPECT_LE(vicinal::plan({n, 1, DType::f32}, {1, 1, DType::f32}, options).corpus_chunk, most) << filter << n;
   }
+  for (const std::int64_t k : {std::int64_t{1} << 24, (std::int64_t{1} << 24) + 1})  // 64 rows of a chunk for each
+    EXPECT_EQ(chunk(1, k, "f32", 2, 8 * most).corpus_chunk == most, k == std::int64_t{1} << 24) << k;
   const std::int64_t twice = 2 * few.corpus_chunk;
+  EXPECT_EQ(chunk(20, 10, "f32", 2, twice).corpus_chunk, few.corpus_chunk);
   EXPECT_GE(chunk(20, 10, "f32", 2, twice - 256).corpus_chunk, twice - 256);
 }
 

@@ -81,7 +81,7 @@ class RowPacker {
         may_be_integral_(transform_.integral_step > 0 && model_.dims <= most_integral_dims),
         integral_(may_be_integral_) {}
 
-  /// polls: after each panel.
+  /// Makes bytes of the rows of one tile. It polls after each panel.
   void pack_tile(std::int64_t tile, PrepareScratch& scratch, ThreadPool& polls);
   /// All rows are whole numbers, and their codes are what they are.
   bool integral() const noexcept { return integral_; }

@@ -35,10 +35,12 @@ constexpr std::int64_t least_tree_rows = 1024, least_tree_queries = 512;
 
 constexpr double lone_seconds = 1e-4;  // searches this short are one thread's: others would take as long to wake
 
-// A core's share of a chunk: packed and filtered by it, or checked and ranked. Emerald Rapids (2 MiB a core), 400,000 x 128,
-// 20 queries and one, 2026-11: 4 to 16 MiB take .65 to .8 of the time of all rows at once, .25 to 2 MiB .7 to .85.
+// Each core packs and filters so many bytes of a chunk, or checks and ranks so many. Emerald Rapids (2 MiB a core), 400,000
+// x 128, one and two threads, 2026-11: of 20 queries chunks of 4 to 16 MiB take .6 to .75 of the time of all rows at once,
+// of one query chunks of .25 to 2 MiB .65 to .8.
 constexpr std::int64_t packed_chunk_bytes = std::int64_t{4} << 20, read_chunk_bytes = std::int64_t{1} << 19;
-// Less is read twice by a core as soon as threads have met at the end of each chunk (13 MB on each of 16 cores: 1.1).
+// Rows of fewer bytes for each core are not cut: threads meet at the end of each chunk, and that takes as long as reading
+// so little once more (13 MB on each of 16 cores: 1.1 of the time).
 constexpr std::int64_t least_read_bytes = std::int64_t{1} << 25;
 constexpr std::int64_t least_chunk_neighbors = 64;  // rows of a chunk for each that is looked for, as it ranks so many
 constexpr std::int64_t most_chunk_queries = 256;    // more take so long that preparing counts for little
@@ -166,8 +168,8 @@ bool takes_bit_counts(const ProblemShape& problem, const Execution& run, Proof p
          sum_of(problem.metric) == Sum::bits && problem.corpus.cols <= most_counted_bytes;
 }
 
-/// The rows of a chunk that one call prepares and searches while caches hold it: written to memory and read again it
-/// takes longer, and new memory is cleared first. packed: as floats; else read twice. 0: all rows at once. Bytes, which
+/// It returns how many rows one call prepares and searches at a time, so that caches hold them: written to memory and
+/// read again they take longer, and new memory is cleared first. packed: as floats; else read twice. 0: all rows. Bytes, which
 /// guess thresholds from the share of all rows that they have met, are not cut; nor are rows of a product, which may leave
 /// f64 before a later row is seen to be no number, and that is to be said first.
 std::int64_t cached_rows(const ProblemShape& problem, bool packed, int threads) {

@@ -26,8 +26,9 @@ struct H200Rates {
 
   /// To or from memory of the host that is not pinned, by the driver.
   double host_bytes_per_s = 8.2e9;
-  /// Of results in memory of the host, with its pages and what is counted and certified there: 3.3e9 to 4.3e9 on ten hosts of
-  /// an H200 but one, 2.5e9 there (2026-11-22 to 29, plan_cuda.csv), and less on one of two H100 (several_gpus.csv).
+  /// Of results in memory of the host, with its pages and what is counted and certified there: 3.4e9 to 4.4e9 on nine of
+  /// ten hosts of an H200, 2.5e9 on the other (2026-11-22 to 29, plan_cuda.csv: what k = 1000 takes beyond k = 10 with
+  /// rows of the host), and less on one of two H100 (several_gpus.csv).
   double result_bytes_per_s = 3.5e9;
   /// By the feed (cuda/device/feed.hpp).
   double fed_bytes_per_s = 5.1e10;
